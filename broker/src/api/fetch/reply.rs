@@ -1,0 +1,114 @@
+//! Puts a fetch response together: own bytes with the records of each partition between them.
+
+use strandline_types::IsolationLevel;
+use strandline_wire::{
+    ErrorCode, FetchPartitionHead, FetchResponseHead, FetchTopicHead, encode_fetch_response,
+};
+
+use super::RequestContext;
+use crate::api::fetch::pass::{Pass, PartitionRead};
+use crate::fetch_session::{FetchContext, PartitionFetch, PartitionOutcome};
+use crate::net::response::{Outcome, Part};
+
+pub(super) fn build(
+    context: &RequestContext,
+    fetch: &FetchContext,
+    isolation: IsolationLevel,
+    pass: Pass,
+) -> Outcome {
+    let outcomes: Vec<PartitionOutcome> = pass.reads.iter().map(outcome).collect();
+    let named = fetch.finish(&outcomes);
+    let mut head =
+        FetchResponseHead { session_id: fetch.session_id(), ..FetchResponseHead::default() };
+    // Records in the order in which the head names their partitions.
+    let mut records: Vec<Vec<Part>> = Vec::new();
+    let mut by_topic: Vec<Vec<Vec<Part>>> = Vec::new();
+    for ((asked, read), is_named) in fetch.partitions.iter().zip(pass.reads).zip(named) {
+        if !is_named {
+            continue;
+        }
+        if read.bytes > 0 {
+            context.broker.metrics.topics.consumed(&asked.key.topic, read.bytes);
+        }
+        // One entry for each topic, however its partitions are interleaved.
+        let at = topic_entry(&mut head, &mut by_topic, asked);
+        head.topics[at].partitions.push(partition_head(asked, isolation, &read));
+        by_topic[at].push(read.parts);
+    }
+    records.extend(by_topic.into_iter().flatten());
+    splice(context, &head, records)
+}
+
+fn topic_entry(
+    head: &mut FetchResponseHead,
+    by_topic: &mut Vec<Vec<Vec<Part>>>,
+    asked: &PartitionFetch,
+) -> usize {
+    let is_same = |t: &FetchTopicHead| t.topic_id == asked.key.topic_id && t.name == asked.key.topic;
+    if let Some(at) = head.topics.iter().rposition(is_same) {
+        return at;
+    }
+    head.topics.push(FetchTopicHead {
+        name: asked.key.topic.clone(),
+        topic_id: asked.key.topic_id,
+        partitions: Vec::new(),
+    });
+    by_topic.push(Vec::new());
+    head.topics.len() - 1
+}
+
+fn outcome(read: &PartitionRead) -> PartitionOutcome {
+    PartitionOutcome {
+        has_records: read.bytes > 0,
+        high_watermark: read.visible.map_or(-1, |v| v.high_watermark),
+        log_start_offset: read.visible.map_or(-1, |v| v.log_start_offset),
+        has_error: read.code != ErrorCode::None,
+        has_divergence_or_replica: read.diverging.is_some(),
+    }
+}
+
+fn partition_head(
+    asked: &PartitionFetch,
+    isolation: IsolationLevel,
+    read: &PartitionRead,
+) -> FetchPartitionHead {
+    FetchPartitionHead {
+        partition: asked.key.partition,
+        error_code: read.code.code(),
+        high_watermark: read.visible.map_or(-1, |v| v.high_watermark),
+        last_stable_offset: read.visible.map_or(-1, |v| v.last_stable_offset),
+        log_start_offset: read.visible.map_or(-1, |v| v.log_start_offset),
+        diverging_epoch: read.diverging,
+        current_leader: None,
+        // F-31: null for read_uncommitted, a list for read_committed; no transaction can have
+        // been aborted while no transaction coordinator is served.
+        aborted_transactions: match isolation {
+            IsolationLevel::ReadUncommitted => None,
+            IsolationLevel::ReadCommitted => Some(Vec::new()),
+        },
+        preferred_read_replica: -1,
+        records_bytes: read.bytes,
+    }
+}
+
+fn splice(context: &RequestContext, head: &FetchResponseHead, records: Vec<Vec<Part>>) -> Outcome {
+    let frame = match encode_fetch_response(&context.header, head) {
+        Ok(frame) => frame,
+        Err(e) => {
+            tracing::error!(error = %e, "fetch response lost");
+            return Outcome::Close("a fetch response could not be encoded");
+        }
+    };
+    let mut parts = Vec::with_capacity(records.iter().map(|r| r.len() + 1).sum::<usize>() + 1);
+    let mut from = 0;
+    for (gap, records) in frame.gaps.iter().zip(records) {
+        if records.is_empty() {
+            continue;
+        }
+        parts.push(Part::Bytes(frame.bytes.slice(from..*gap)));
+        parts.extend(records);
+        from = *gap;
+    }
+    parts.push(Part::Bytes(frame.bytes.slice(from..)));
+    Outcome::Response(parts)
+}

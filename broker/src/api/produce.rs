@@ -1,0 +1,315 @@
+//! Produce (0). Rules: P-1 … P-12, P-40 … P-62, P-80 … P-84.
+//!
+//! Validation and append happen while the request is read, in the order of the connection (P-41);
+//! what is returned waits for the acknowledgement.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use strandline_log::Appended;
+use strandline_records::{Attributes, Batch, BatchHeader, Compression, RejectedBatch, validate_produce};
+use strandline_types::{RequiredAcks, TopicId, is_internal_topic};
+use strandline_wire::messages::produce_response::{
+    BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
+};
+use strandline_wire::messages::{ProduceRequest, TopicName as WireTopicName};
+use strandline_wire::{ErrorCode, WireError, decode_request};
+use uuid::Uuid;
+
+use super::{RequestContext, respond, some_text, text};
+use crate::error_codes;
+use crate::net::connection::Slot;
+use crate::net::response::Outcome;
+use crate::partition::{CommitError, Partition};
+
+/// A compressed batch above this size is decompressed by the CPU pool, not by the connection's task.
+const INLINE_DECOMPRESS_BYTES: usize = 16 << 10;
+/// Kafka's own administrative client may write to internal topics (P-7).
+const ADMIN_CLIENT_ID: &str = "__admin_client";
+
+/// What became of one partition's batch.
+#[derive(Debug)]
+struct PartitionResult {
+    code: ErrorCode,
+    message: Option<String>,
+    record_errors: Vec<(i32, String)>,
+    appended: Option<(Arc<Partition>, Appended)>,
+}
+
+impl PartitionResult {
+    fn error(code: ErrorCode) -> Self {
+        Self { code, message: None, record_errors: Vec::new(), appended: None }
+    }
+
+    fn rejected(rejected: &RejectedBatch) -> Self {
+        Self {
+            code: error_codes::for_rejected(rejected.kind),
+            message: Some(rejected.message.clone()),
+            record_errors: rejected.records.clone(),
+            appended: None,
+        }
+    }
+}
+
+/// One partition of the request on its way.
+#[derive(Debug)]
+struct Job {
+    topic: usize,
+    index: i32,
+    state: Result<(Arc<Partition>, Result<Batch, RejectedBatch>), PartitionResult>,
+}
+
+pub(super) async fn start(context: RequestContext, body: Bytes) -> Result<Slot, WireError> {
+    let request: ProduceRequest = decode_request(&context.header, body)?;
+    let Some(acks) = RequiredAcks::from_wire(request.acks) else {
+        let jobs = refuse_all(&request, ErrorCode::InvalidRequiredAcks);
+        return Ok(finish(context, RequiredAcks::Leader, request.timeout_ms, topics(&request), jobs));
+    };
+    let topics = topics(&request);
+    let timeout_ms = request.timeout_ms;
+    let jobs = match transaction_fault(&context, &request) {
+        Some(code) => refuse_all(&request, code),
+        None => validate_all(&context, request).await,
+    };
+    let now_ms = context.broker.clock.now_ms();
+    let mut results = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        results.push((job.topic, job.index, append(&context, job, now_ms).await));
+    }
+    Ok(finish(context, acks, timeout_ms, topics, results))
+}
+
+type Topics = Vec<(WireTopicName, Uuid)>;
+type Results = Vec<(usize, i32, PartitionResult)>;
+
+fn topics(request: &ProduceRequest) -> Topics {
+    // Copies: a name that points into the frame would keep all of it.
+    request.topic_data.iter().map(|t| (WireTopicName(text(t.name.as_str())), t.topic_id)).collect()
+}
+
+fn refuse_all(request: &ProduceRequest, code: ErrorCode) -> Vec<Job> {
+    let topics = request.topic_data.iter().enumerate();
+    topics
+        .flat_map(|(topic, t)| t.partition_data.iter().map(move |p| (topic, p.index)))
+        .map(|(topic, index)| Job { topic, index, state: Err(PartitionResult::error(code)) })
+        .collect()
+}
+
+/// P-2: a transactional batch needs a transactional id. With one, there is no transaction that it
+/// could belong to while no transaction coordinator is served (P-70).
+fn transaction_fault(context: &RequestContext, request: &ProduceRequest) -> Option<ErrorCode> {
+    let is_transactional = request
+        .topic_data
+        .iter()
+        .flat_map(|t| &t.partition_data)
+        .filter_map(|p| p.records.as_ref())
+        .any(|r| BatchHeader::parse(r).is_ok_and(|h| h.attributes.is_transactional()));
+    if !is_transactional {
+        None
+    } else if request.transactional_id.is_none() {
+        Some(ErrorCode::TransactionalIdAuthorizationFailed)
+    } else if context.version() >= 11 {
+        Some(ErrorCode::TransactionAbortable)
+    } else {
+        Some(ErrorCode::InvalidTxnState)
+    }
+}
+
+/// Looks up and validates every partition; those that must be decompressed at the same time.
+async fn validate_all(context: &RequestContext, request: ProduceRequest) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for (topic, data) in request.topic_data.into_iter().enumerate() {
+        for p in data.partition_data {
+            let records = p.records.unwrap_or_default();
+            let found = find(context, &data.name, data.topic_id, p.index, &records);
+            jobs.push(async move {
+                let state = match found {
+                    Ok(partition) => {
+                        let checked = validate(context, &partition, records).await;
+                        checked.map(|c| (partition, c))
+                    }
+                    Err(code) => Err(PartitionResult::error(code)),
+                };
+                Job { topic, index: p.index, state }
+            });
+        }
+    }
+    futures::future::join_all(jobs).await
+}
+
+/// The partition to append to (P-4 … P-10).
+fn find(
+    context: &RequestContext,
+    name: &WireTopicName,
+    topic_id: Uuid,
+    index: i32,
+    records: &[u8],
+) -> Result<Arc<Partition>, ErrorCode> {
+    let replicas = &context.broker.replicas;
+    let partition = if context.version() >= 13 {
+        replicas.by_id(TopicId(topic_id), index)?
+    } else {
+        replicas.by_name(name, index)?
+    };
+    if is_internal_topic(&partition.id.topic) && context.client_id() != ADMIN_CLIENT_ID {
+        return Err(ErrorCode::InvalidTopicException);
+    }
+    let is_zstd = |a: Attributes| matches!(a.compression(), Ok(Compression::Zstd));
+    if context.version() < 7 && BatchHeader::parse(records).is_ok_and(|h| is_zstd(h.attributes)) {
+        return Err(ErrorCode::UnsupportedCompressionType);
+    }
+    Ok(partition)
+}
+
+async fn validate(
+    context: &RequestContext,
+    partition: &Partition,
+    records: Bytes,
+) -> Result<Result<Batch, RejectedBatch>, PartitionResult> {
+    let broker = &context.broker;
+    let options = partition.validate_options(broker.config.full_produce_check());
+    let now_ms = broker.clock.now_ms();
+    let is_compressed = BatchHeader::parse(&records)
+        .is_ok_and(|h| !matches!(h.attributes.compression(), Ok(Compression::None)));
+    if !is_compressed || records.len() <= INLINE_DECOMPRESS_BYTES {
+        return Ok(validate_produce(records, &options, now_ms));
+    }
+    let checked = broker.cpu.run(move || validate_produce(records, &options, now_ms)).await;
+    checked.map_err(|_| PartitionResult::error(ErrorCode::NotLeaderOrFollower))
+}
+
+async fn append(context: &RequestContext, job: Job, now_ms: i64) -> PartitionResult {
+    let (partition, checked) = match job.state {
+        Ok(found) => found,
+        Err(result) => return result,
+    };
+    let batch = match checked {
+        Ok(batch) => batch,
+        Err(rejected) => return PartitionResult::rejected(&rejected),
+    };
+    let size = batch.size_in_bytes();
+    // Bytes that are accepted but not written yet are bounded for the whole broker.
+    context.broker.append_room.wait(&partition.log).await;
+    match partition.append(batch, now_ms) {
+        Ok(appended) => {
+            context.broker.metrics.topics.produced(&partition.id.topic, size);
+            let appended = Some((partition, appended));
+            PartitionResult { appended, ..PartitionResult::error(ErrorCode::None) }
+        }
+        Err(e) => PartitionResult {
+            message: Some(e.to_string()),
+            ..PartitionResult::error(error_codes::for_append(&e))
+        },
+    }
+}
+
+fn finish(
+    context: RequestContext,
+    acks: RequiredAcks,
+    timeout_ms: i32,
+    topics: Topics,
+    results: impl IntoResults,
+) -> Slot {
+    let results = results.into_results();
+    if acks == RequiredAcks::None {
+        // 2.6: the client learns of a failure only by losing the connection.
+        let failed = results.iter().any(|(_, _, r)| r.code != ErrorCode::None);
+        return Slot::Ready(if failed {
+            Outcome::Close("a produce request with acks=0 failed")
+        } else {
+            Outcome::Silence
+        });
+    }
+    let timeout = match acks {
+        // P-84: acks=1 is not bounded by the request's timeout.
+        RequiredAcks::Leader => Duration::from_secs(3600),
+        _ => Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0)),
+    };
+    Slot::pending(async move {
+        let results = acknowledge(results, timeout).await;
+        respond(&context.header, &response(&context, topics, results))
+    })
+}
+
+/// Results, or jobs that never got that far.
+trait IntoResults {
+    fn into_results(self) -> Results;
+}
+
+impl IntoResults for Results {
+    fn into_results(self) -> Results {
+        self
+    }
+}
+
+impl IntoResults for Vec<Job> {
+    fn into_results(self) -> Results {
+        let refused = |state| match state {
+            Err(result) => result,
+            Ok(_) => PartitionResult::error(ErrorCode::UnknownServerError),
+        };
+        self.into_iter().map(|job| (job.topic, job.index, refused(job.state))).collect()
+    }
+}
+
+/// Waits until every appended batch is committed; one deadline for all (P-80).
+async fn acknowledge(mut results: Results, timeout: Duration) -> Results {
+    let deadline = tokio::time::Instant::now() + timeout;
+    for (_, _, result) in &mut results {
+        let Some((partition, appended)) = &result.appended else { continue };
+        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+        if let Err(e) = partition.committed(appended.last_offset + 1, left).await {
+            *result = PartitionResult::error(match e {
+                CommitError::TimedOut => ErrorCode::RequestTimedOut,
+                CommitError::Storage => ErrorCode::KafkaStorageError,
+                CommitError::NotLeader => ErrorCode::NotLeaderOrFollower,
+            });
+        }
+    }
+    results
+}
+
+fn response(context: &RequestContext, topics: Topics, results: Results) -> ProduceResponse {
+    let version = context.version();
+    let mut partitions: HashMap<usize, Vec<PartitionProduceResponse>> = HashMap::new();
+    for (topic, index, result) in results {
+        partitions.entry(topic).or_default().push(partition_response(version, index, result));
+    }
+    let responses = topics.into_iter().enumerate().map(|(at, (name, topic_id))| {
+        let out = TopicProduceResponse::default()
+            .with_partition_responses(partitions.remove(&at).unwrap_or_default());
+        if version >= 13 { out.with_topic_id(topic_id) } else { out.with_name(name) }
+    });
+    ProduceResponse::default().with_responses(responses.collect())
+}
+
+fn partition_response(version: i16, index: i32, r: PartitionResult) -> PartitionProduceResponse {
+    let mut out = PartitionProduceResponse::default()
+        .with_index(index)
+        .with_error_code(r.code.code())
+        .with_base_offset(-1)
+        .with_log_append_time_ms(-1)
+        .with_log_start_offset(-1);
+    if let Some((_, appended)) = r.appended {
+        out.base_offset = appended.base_offset;
+        out.log_append_time_ms = appended.log_append_time_ms;
+        if version >= 5 {
+            out.log_start_offset = appended.log_start_offset;
+        }
+    }
+    if version >= 8 {
+        out.error_message = r.message.and_then(|m| some_text(m));
+        out.record_errors = r
+            .record_errors
+            .into_iter()
+            .map(|(at, message)| {
+                BatchIndexAndErrorMessage::default()
+                    .with_batch_index(at)
+                    .with_batch_index_error_message(some_text(message))
+            })
+            .collect();
+    }
+    out
+}

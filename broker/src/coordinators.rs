@@ -1,0 +1,106 @@
+//! Drives the pure coordinators over their partitions.
+
+mod load;
+mod shard;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use strandline_env::{Clock, IoPool, Shutdown};
+use strandline_group_coordinator::{
+    GroupConfig, GroupDescription, GroupError, ListGroupsFilter, ListedGroup, OffsetFetchQuery,
+    FetchedTopic, Reply, Request, partition_for_group,
+};
+use strandline_types::TopicName;
+
+use crate::coordinators::shard::Shard;
+use crate::partition::Partition;
+
+/// The group coordinators of this broker: one for each partition of `__consumer_offsets` that it
+/// leads.
+#[derive(Debug)]
+pub(crate) struct GroupCoordinators {
+    config: GroupConfig,
+    clock: Clock,
+    io: IoPool,
+    shutdown: Shutdown,
+    shards: RwLock<Shards>,
+}
+
+#[derive(Debug, Default)]
+struct Shards {
+    by_partition: HashMap<i32, Arc<Shard>>,
+    /// Partitions of the topic in all, 0 while it does not exist.
+    partition_count: i32,
+}
+
+impl GroupCoordinators {
+    pub(crate) fn new(config: GroupConfig, clock: Clock, io: IoPool, shutdown: Shutdown) -> Self {
+        Self { config, clock, io, shutdown, shards: RwLock::default() }
+    }
+
+    /// This broker leads a partition of `__consumer_offsets`; it is loaded in the background (G-71).
+    pub(crate) fn on_elected(&self, partition: &Arc<Partition>, partition_count: i32) {
+        let mut shards = self.shards.write();
+        shards.partition_count = partition_count;
+        let index = partition.id.partition;
+        if shards.by_partition.contains_key(&index) {
+            return;
+        }
+        let shard = Shard::start(
+            Arc::clone(partition),
+            self.config.clone(),
+            self.clock.clone(),
+            self.io.clone(),
+            self.shutdown.clone(),
+        );
+        shards.by_partition.insert(index, shard);
+    }
+
+    /// Forgets the committed offsets of topics that are gone (G-61).
+    pub(crate) fn on_topics_deleted(&self, names: &[TopicName]) {
+        let shards: Vec<_> = self.shards.read().by_partition.values().cloned().collect();
+        for shard in shards {
+            shard.on_topics_deleted(names);
+        }
+    }
+
+    /// The coordinator of a group, if it is here.
+    fn shard(&self, group_id: &str) -> Result<Arc<Shard>, GroupError> {
+        let shards = self.shards.read();
+        if shards.partition_count == 0 {
+            return Err(GroupError::CoordinatorNotAvailable);
+        }
+        let index = partition_for_group(group_id, shards.partition_count);
+        shards.by_partition.get(&index).cloned().ok_or(GroupError::NotCoordinator)
+    }
+
+    /// Carries out a request that changes a group. Errors: the coordinator is elsewhere, or loads.
+    pub(crate) async fn submit(&self, request: Request) -> Result<Reply, GroupError> {
+        self.shard(request.group_id())?.submit(request).await
+    }
+
+    /// Reads committed offsets.
+    pub(crate) fn fetch_offsets(
+        &self,
+        query: &OffsetFetchQuery,
+    ) -> Result<Vec<FetchedTopic>, GroupError> {
+        self.shard(&query.group_id)?.fetch_offsets(query)
+    }
+
+    /// Describes a group; `None` when it does not exist.
+    pub(crate) fn describe(&self, group_id: &str) -> Result<Option<GroupDescription>, GroupError> {
+        self.shard(group_id)?.describe(group_id)
+    }
+
+    /// Lists the groups whose coordinator is here (G-81).
+    pub(crate) fn list(&self, filter: &ListGroupsFilter) -> Result<Vec<ListedGroup>, GroupError> {
+        let shards: Vec<_> = self.shards.read().by_partition.values().cloned().collect();
+        let mut out = Vec::new();
+        for shard in shards {
+            out.extend(shard.list(filter)?);
+        }
+        Ok(out)
+    }
+}

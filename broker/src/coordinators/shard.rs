@@ -1,0 +1,250 @@
+//! One group coordinator: the pure shard, its partition, its timer, its waiting requests.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use strandline_env::{Clock, IoPool, Shutdown};
+use strandline_group_coordinator::{
+    Append, AppendError, AppendToken, Effects, FetchedTopic, GroupConfig, GroupDescription,
+    GroupError, GroupShard, ListGroupsFilter, ListedGroup, OffsetFetchQuery, Reply, Request,
+    RequestId,
+};
+use strandline_log::AppendError as LogAppendError;
+use strandline_records::{BatchBuilder, Compression};
+use strandline_types::{Offset, TimestampType, TopicName};
+use tokio::sync::{Notify, oneshot};
+use uuid::Uuid;
+
+use crate::coordinators::load;
+use crate::partition::{CommitError, Partition};
+
+/// `offsets.commit.timeout.ms` (G-53).
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between attempts to load a partition whose disk fails.
+const LOAD_RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct State {
+    /// `None` while the partition is being read.
+    shard: Option<GroupShard>,
+    waiting: HashMap<RequestId, oneshot::Sender<Reply>>,
+    next_request: u64,
+    next_deadline_ms: Option<i64>,
+}
+
+/// A group coordinator on its partition.
+#[derive(Debug)]
+pub(super) struct Shard {
+    partition: Arc<Partition>,
+    clock: Clock,
+    state: Mutex<State>,
+    deadline_changed: Notify,
+}
+
+/// A batch on its way: what to report when it is committed.
+type InFlight = (AppendToken, Result<Offset, AppendError>);
+
+impl Shard {
+    /// Starts to load the partition, and serves when that is done.
+    pub(super) fn start(
+        partition: Arc<Partition>,
+        config: GroupConfig,
+        clock: Clock,
+        io: IoPool,
+        shutdown: Shutdown,
+    ) -> Arc<Self> {
+        let state = State {
+            shard: None,
+            waiting: HashMap::new(),
+            next_request: 0,
+            next_deadline_ms: None,
+        };
+        let shard = Arc::new(Self {
+            partition,
+            clock,
+            state: Mutex::new(state),
+            deadline_changed: Notify::new(),
+        });
+        let task = Arc::clone(&shard);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = task.run(config, io) => {}
+            }
+        });
+        shard
+    }
+
+    async fn run(self: &Arc<Self>, config: GroupConfig, io: IoPool) {
+        loop {
+            let (partition, config) = (Arc::clone(&self.partition), config.clone());
+            let now_ms = self.clock.now_ms();
+            let loaded = io.run(move || load::load(&partition, config, now_ms)).await;
+            match loaded {
+                Ok(Ok((shard, effects))) => {
+                    let in_flight = {
+                        let mut state = self.state.lock();
+                        state.shard = Some(shard);
+                        self.carry_out(&mut state, effects)
+                    };
+                    self.follow(in_flight);
+                    break;
+                }
+                Ok(Err(e)) => {
+                    tracing::error!(partition = %self.partition.id, error = %e, "load group coordinator");
+                    tokio::time::sleep(LOAD_RETRY).await;
+                }
+                Err(_) => return,
+            }
+        }
+        self.tick().await;
+    }
+
+    /// Wakes the shard at its deadlines.
+    async fn tick(self: &Arc<Self>) {
+        loop {
+            let deadline = self.state.lock().next_deadline_ms;
+            let Some(deadline) = deadline else {
+                self.deadline_changed.notified().await;
+                continue;
+            };
+            let left = u64::try_from(deadline - self.clock.now_ms()).unwrap_or(0);
+            if left > 0 {
+                let sleep = tokio::time::sleep(Duration::from_millis(left));
+                tokio::select! {
+                    () = sleep => {}
+                    () = self.deadline_changed.notified() => {}
+                }
+                continue;
+            }
+            let _ = self.with_shard(|shard, now_ms| ((), shard.on_tick(now_ms)));
+        }
+    }
+
+    /// Calls the shard and carries out what it says.
+    fn with_shard<T>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&mut GroupShard, i64) -> (T, Effects),
+    ) -> Result<T, GroupError> {
+        let now_ms = self.clock.now_ms();
+        let (value, in_flight) = {
+            let mut state = self.state.lock();
+            let shard = state.shard.as_mut().ok_or(GroupError::CoordinatorLoadInProgress)?;
+            let (value, effects) = call(shard, now_ms);
+            (value, self.carry_out(&mut state, effects))
+        };
+        self.follow(in_flight);
+        Ok(value)
+    }
+
+    /// Sends replies and appends records; appends happen under the lock, in the order of their
+    /// tokens.
+    fn carry_out(&self, state: &mut State, effects: Effects) -> Vec<InFlight> {
+        for (id, reply) in effects.replies {
+            if let Some(waiting) = state.waiting.remove(&id) {
+                // The client may be gone.
+                let _ = waiting.send(reply);
+            }
+        }
+        if state.next_deadline_ms != effects.next_deadline_ms {
+            state.next_deadline_ms = effects.next_deadline_ms;
+            self.deadline_changed.notify_one();
+        }
+        effects.appends.into_iter().map(|a| (a.token, self.append(&a))).collect()
+    }
+
+    fn append(&self, append: &Append) -> Result<Offset, AppendError> {
+        let now_ms = self.clock.now_ms();
+        let mut batch = BatchBuilder::new(Compression::None, TimestampType::CreateTime);
+        for record in &append.records {
+            batch.append(now_ms, Some(&record.key), record.value.as_deref(), &[]);
+        }
+        let batch = batch.build();
+        let limit = self.partition.config().max_message_bytes();
+        if batch.size_in_bytes() > limit {
+            return Err(AppendError::MessageTooLarge);
+        }
+        self.partition.append(batch, now_ms).map(|a| a.last_offset + 1).map_err(|e| match e {
+            LogAppendError::TooLarge { .. } => AppendError::RecordListTooLarge,
+            LogAppendError::Storage(_) => AppendError::StorageError,
+            _ => AppendError::Unknown,
+        })
+    }
+
+    /// Reports each append to the shard once it is committed, in order.
+    fn follow(self: &Arc<Self>, in_flight: Vec<InFlight>) {
+        for (token, appended) in in_flight {
+            let shard = Arc::clone(self);
+            tokio::spawn(async move {
+                let result = match appended {
+                    Ok(end_offset) => shard
+                        .partition
+                        .committed(end_offset, COMMIT_TIMEOUT)
+                        .await
+                        .map_err(|e| match e {
+                            CommitError::TimedOut => AppendError::RequestTimedOut,
+                            CommitError::Storage => AppendError::StorageError,
+                            CommitError::NotLeader => AppendError::NotLeaderOrFollower,
+                        }),
+                    Err(e) => Err(e),
+                };
+                let _ = shard.with_shard(|s, now_ms| ((), s.on_append_result(token, result, now_ms)));
+            });
+        }
+    }
+
+    /// Carries out a request; waits until the shard answers it.
+    pub(super) async fn submit(self: &Arc<Self>, request: Request) -> Result<Reply, GroupError> {
+        let (sender, receiver) = oneshot::channel();
+        let now_ms = self.clock.now_ms();
+        let in_flight = {
+            let mut state = self.state.lock();
+            let id = RequestId(state.next_request);
+            state.next_request += 1;
+            let Some(shard) = state.shard.as_mut() else {
+                // G-40: a member must not lose its place while its coordinator loads.
+                return match request {
+                    Request::Heartbeat(_) => Ok(Reply::Heartbeat(Ok(()))),
+                    _ => Err(GroupError::CoordinatorLoadInProgress),
+                };
+            };
+            let effects = shard.handle(id, request, now_ms);
+            state.waiting.insert(id, sender);
+            self.carry_out(&mut state, effects)
+        };
+        self.follow(in_flight);
+        receiver.await.map_err(|_| GroupError::NotCoordinator)
+    }
+
+    pub(super) fn on_topics_deleted(self: &Arc<Self>, names: &[TopicName]) {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let _ = self.with_shard(|shard, now_ms| ((), shard.on_topics_deleted(&names, now_ms)));
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&GroupShard) -> T) -> Result<T, GroupError> {
+        let state = self.state.lock();
+        state.shard.as_ref().map(read).ok_or(GroupError::CoordinatorLoadInProgress)
+    }
+
+    pub(super) fn fetch_offsets(
+        &self,
+        query: &OffsetFetchQuery,
+    ) -> Result<Vec<FetchedTopic>, GroupError> {
+        self.read(|shard| shard.fetch_offsets(query))
+    }
+
+    pub(super) fn describe(&self, group_id: &str) -> Result<Option<GroupDescription>, GroupError> {
+        self.read(|shard| shard.describe_group(group_id))
+    }
+
+    pub(super) fn list(&self, filter: &ListGroupsFilter) -> Result<Vec<ListedGroup>, GroupError> {
+        self.read(|shard| shard.list_groups(filter))
+    }
+}
+
+/// Fresh member ids.
+pub(super) fn member_ids() -> impl FnMut() -> Uuid + Send {
+    Uuid::new_v4
+}

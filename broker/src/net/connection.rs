@@ -1,0 +1,267 @@
+//! One client connection: frames in, responses out in request order.
+//!
+//! Rules: W-1, W-5, W-6, W-7, W-8, W-10. A produce request is validated and appended when it is
+//! read, so that several are in flight; every other request starts when the responses before it
+//! are out, as in Kafka. Both halves live in one task.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use futures::future::poll_fn;
+use strandline_wire::{FrameLimit, WireError, frame_length, parse_header};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use crate::api::{self, ClientConnection};
+use crate::broker::Broker;
+use crate::net::response::Outcome;
+use crate::net::writer::PartQueue;
+
+/// Requests of one connection that may be in flight. librdkafka sends up to 1,000,000 at acks=0,
+/// Java 5; beyond this the socket is not read.
+const MAX_IN_FLIGHT: usize = 128;
+/// Room for the first read of an idle connection, in bytes.
+const READ_BYTES: usize = 64 << 10;
+/// A frame's claim is believed in steps: memory grows with what has really arrived.
+const MAX_RESERVE_BYTES: usize = 1 << 20;
+/// Responses that are ready are written together up to this size.
+const COALESCE_BYTES: usize = 256 << 10;
+
+/// A response that is there, or will be.
+pub(crate) enum Slot {
+    /// The answer is known.
+    Ready(Outcome),
+    /// The answer needs time; polled only when the responses before it are out.
+    Pending(Pin<Box<dyn Future<Output = Outcome> + Send>>),
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Ready(_) => "Ready",
+            Self::Pending(_) => "Pending",
+        })
+    }
+}
+
+impl Slot {
+    /// An answer that needs time.
+    pub(crate) fn pending(future: impl Future<Output = Outcome> + Send + 'static) -> Self {
+        Self::Pending(Box::pin(future))
+    }
+
+    async fn outcome(self) -> Outcome {
+        match self {
+            Self::Ready(outcome) => outcome,
+            Self::Pending(future) => future.await,
+        }
+    }
+}
+
+/// Why a connection ended.
+#[derive(Debug)]
+enum End {
+    /// The client closed it.
+    ClosedByClient,
+    /// Nothing happened for `connections.max.idle.ms` (W-10).
+    Idle,
+    /// The bytes were not a request that is served (W-1, W-7).
+    Wire(WireError),
+    /// A request asked for no answer, and failed (2.6).
+    Refused(&'static str),
+    /// The socket failed.
+    Io(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(e: io::Error) -> Self {
+        Self::Io(e)
+    }
+}
+
+/// Serves a connection until either side ends it.
+pub(crate) async fn serve(socket: TcpStream, client: ClientConnection, broker: Arc<Broker>) {
+    let in_flight = AtomicUsize::new(0);
+    let (slots, responses) = mpsc::channel(MAX_IN_FLIGHT);
+    let read = read_requests(&socket, &client, &broker, slots, &in_flight);
+    let write = write_responses(&socket, responses, &in_flight);
+    let end = run_both(read, write).await;
+    match end {
+        End::ClosedByClient | End::Idle => tracing::debug!(peer = %client.peer, ?end, "closed"),
+        End::Io(e) => tracing::debug!(peer = %client.peer, error = %e, "connection failed"),
+        End::Wire(e) => tracing::info!(peer = %client.peer, error = %e, "connection closed"),
+        End::Refused(why) => tracing::info!(peer = %client.peer, why, "connection closed"),
+    }
+}
+
+/// Polls both halves in one task. When the client has closed its side, the responses that are
+/// due still go out.
+async fn run_both(
+    read: impl Future<Output = End>,
+    write: impl Future<Output = Result<(), End>>,
+) -> End {
+    let mut read = std::pin::pin!(read);
+    let mut write = std::pin::pin!(write);
+    let mut read_end = None;
+    poll_fn(|cx| {
+        if read_end.is_none()
+            && let Poll::Ready(end) = read.as_mut().poll(cx)
+        {
+            if !matches!(end, End::ClosedByClient) {
+                return Poll::Ready(end);
+            }
+            read_end = Some(end);
+        }
+        match write.as_mut().poll(cx) {
+            Poll::Ready(Err(end)) => Poll::Ready(end),
+            Poll::Ready(Ok(())) => Poll::Ready(read_end.take().unwrap_or(End::ClosedByClient)),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+async fn read_requests(
+    socket: &TcpStream,
+    client: &ClientConnection,
+    broker: &Arc<Broker>,
+    slots: mpsc::Sender<Slot>,
+    in_flight: &AtomicUsize,
+) -> End {
+    let limit = FrameLimit(broker.config.socket_request_max_bytes());
+    let idle = broker.config.connections_max_idle();
+    let mut buffer = BytesMut::new();
+    loop {
+        match frame_length(&buffer, limit) {
+            Ok(Some(length)) if buffer.len() >= 4 + length => {
+                buffer.advance(4);
+                let frame = buffer.split_to(length).freeze();
+                if buffer.is_empty() {
+                    // An idle connection holds no buffer.
+                    buffer = BytesMut::new();
+                }
+                broker.metrics.network.bytes_in(length + 4);
+                let (header, body) = match parse_header(frame) {
+                    Ok(parsed) => parsed,
+                    Err(e) => return End::Wire(e),
+                };
+                // Reserve the place in the row first: the order of responses is that of frames.
+                let Ok(permit) = slots.reserve().await else { return End::ClosedByClient };
+                in_flight.fetch_add(1, Ordering::Relaxed);
+                match api::dispatch(broker, client, header, body).await {
+                    Ok(slot) => permit.send(slot),
+                    Err(e) => return End::Wire(e),
+                }
+                continue;
+            }
+            Ok(Some(length)) => {
+                let missing = 4 + length - buffer.len();
+                buffer.reserve(missing.min(MAX_RESERVE_BYTES.max(buffer.len())));
+            }
+            Ok(None) => {}
+            Err(e) => return End::Wire(e),
+        }
+        match wait_readable(socket, idle, in_flight).await {
+            Ok(true) => {}
+            Ok(false) => return End::Idle,
+            Err(e) => return End::Io(e),
+        }
+        if buffer.capacity() - buffer.len() < 4096 {
+            buffer.reserve(READ_BYTES);
+        }
+        match socket.try_read_buf(&mut buffer) {
+            Ok(0) => return End::ClosedByClient,
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) => return End::Io(e),
+        }
+    }
+}
+
+/// Waits for bytes; false after `idle` without any, unless a request is in progress (W-10).
+async fn wait_readable(
+    socket: &TcpStream,
+    idle: Option<Duration>,
+    in_flight: &AtomicUsize,
+) -> io::Result<bool> {
+    let Some(idle) = idle else {
+        socket.readable().await?;
+        return Ok(true);
+    };
+    loop {
+        match tokio::time::timeout(idle, socket.readable()).await {
+            Ok(ready) => return ready.map(|()| true),
+            Err(_) if in_flight.load(Ordering::Relaxed) > 0 => {}
+            Err(_) => return Ok(false),
+        }
+    }
+}
+
+async fn write_responses(
+    socket: &TcpStream,
+    mut responses: mpsc::Receiver<Slot>,
+    in_flight: &AtomicUsize,
+) -> Result<(), End> {
+    let mut queue = PartQueue::default();
+    let mut held: Option<Slot> = None;
+    loop {
+        let slot = match held.take() {
+            Some(slot) => slot,
+            None => match responses.recv().await {
+                Some(slot) => slot,
+                None => return Ok(()),
+            },
+        };
+        let mut outcome = slot.outcome().await;
+        loop {
+            in_flight.fetch_sub(1, Ordering::Relaxed);
+            match outcome {
+                Outcome::Response(parts) => queue.push(parts),
+                Outcome::Silence => {}
+                Outcome::Close(why) => {
+                    queue.flush(socket).await?;
+                    return Err(End::Refused(why));
+                }
+            }
+            if queue.len() >= COALESCE_BYTES {
+                break;
+            }
+            match next_ready(&mut responses).await {
+                NextSlot::Ready(next) => outcome = next,
+                NextSlot::NotYet(slot) => {
+                    held = Some(slot);
+                    break;
+                }
+                NextSlot::None => break,
+            }
+        }
+        queue.flush(socket).await?;
+    }
+}
+
+enum NextSlot {
+    Ready(Outcome),
+    NotYet(Slot),
+    None,
+}
+
+/// Takes the next slot if its answer is there already.
+async fn next_ready(responses: &mut mpsc::Receiver<Slot>) -> NextSlot {
+    match responses.try_recv() {
+        Err(_) => NextSlot::None,
+        Ok(Slot::Ready(outcome)) => NextSlot::Ready(outcome),
+        Ok(Slot::Pending(mut future)) => {
+            let polled = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
+            match polled {
+                Poll::Ready(outcome) => NextSlot::Ready(outcome),
+                Poll::Pending => NextSlot::NotYet(Slot::Pending(future)),
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! One partition on this broker: its log, its leadership, its waiters, its remote half.
+//!
+//! The log knows bytes and offsets; this type knows who may append, what is committed and who waits
+//! for it. Rules: P-9, P-10, P-80 … P-84, F-6, F-20, F-22.
+
+pub(crate) mod read;
+pub(crate) mod tiering;
+mod waiters;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use strandline_config::TopicConfig;
+use strandline_log::{AppendError, Appended, Log, LogError};
+use strandline_records::{Batch, ValidateOptions};
+use strandline_types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+use strandline_wire::ErrorCode;
+use tokio::sync::Notify;
+
+use crate::error_codes;
+use crate::partition::tiering::RemoteHalf;
+use crate::partition::waiters::Waiters;
+
+/// A partition that this broker leads.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) id: TopicPartition,
+    pub(crate) topic_id: TopicId,
+    pub(crate) log: Arc<Log>,
+    pub(crate) remote: RemoteHalf,
+    leader_epoch: AtomicI32,
+    config: ArcSwap<TopicConfig>,
+    waiters: Waiters,
+}
+
+/// Why a wait for an append ended without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommitError {
+    /// The time that the request gives is over; the data stays (P-80).
+    TimedOut,
+    /// The log directory failed.
+    Storage,
+    /// The partition is gone from this broker (P-81).
+    NotLeader,
+}
+
+impl Partition {
+    /// Takes over a log as its leader.
+    pub(crate) fn new(
+        log: Arc<Log>,
+        id: TopicPartition,
+        topic_id: TopicId,
+        leader_epoch: LeaderEpoch,
+        config: Arc<TopicConfig>,
+        remote: RemoteHalf,
+    ) -> Arc<Self> {
+        let partition = Arc::new(Self {
+            id,
+            topic_id,
+            log,
+            remote,
+            leader_epoch: AtomicI32::new(-1),
+            config: ArcSwap::new(config),
+            waiters: Waiters::default(),
+        });
+        let weak = Arc::downgrade(&partition);
+        partition.log.set_on_written(Box::new(move |written| {
+            if let Some(partition) = weak.upgrade() {
+                partition.on_written(written);
+            }
+        }));
+        partition.become_leader(leader_epoch);
+        partition
+    }
+
+    /// Starts, or goes on, as leader of this epoch.
+    pub(crate) fn become_leader(&self, epoch: LeaderEpoch) {
+        let old = self.leader_epoch.swap(epoch, Ordering::AcqRel);
+        if old != epoch
+            && let Err(e) = self.log.assign_epoch(epoch)
+        {
+            tracing::error!(partition = %self.id, error = %e, "leader epoch is not recorded");
+        }
+        self.on_written(Ok(self.log.written_end_offset()));
+    }
+
+    /// The epoch of this leadership.
+    pub(crate) fn leader_epoch(&self) -> LeaderEpoch {
+        self.leader_epoch.load(Ordering::Acquire)
+    }
+
+    /// The settings in force.
+    pub(crate) fn config(&self) -> Arc<TopicConfig> {
+        self.config.load_full()
+    }
+
+    /// Puts new settings in force.
+    pub(crate) fn set_config(&self, config: Arc<TopicConfig>) {
+        self.log.update_config(config.log_config());
+        self.config.store(config);
+    }
+
+    /// What a produced batch is checked against.
+    pub(crate) fn validate_options(&self, full_check: bool) -> ValidateOptions {
+        self.config.load().validate_options(full_check)
+    }
+
+    /// Compares the epoch that a client knows with ours; -1 is no epoch (F-22).
+    pub(crate) fn check_epoch(&self, client_epoch: LeaderEpoch) -> Result<(), ErrorCode> {
+        let ours = self.leader_epoch();
+        match client_epoch {
+            e if e < 0 || e == ours => Ok(()),
+            e if e < ours => Err(ErrorCode::FencedLeaderEpoch),
+            _ => Err(ErrorCode::UnknownLeaderEpoch),
+        }
+    }
+
+    /// Appends a validated batch. It is readable, and acknowledged, once it is written.
+    pub(crate) fn append(&self, batch: Batch, now_ms: i64) -> Result<Appended, AppendError> {
+        self.log.append_as_leader(batch, self.leader_epoch(), now_ms)
+    }
+
+    /// Waits until everything below `end_offset` is committed, for at most `timeout`.
+    pub(crate) async fn committed(
+        &self,
+        end_offset: Offset,
+        timeout: Duration,
+    ) -> Result<(), CommitError> {
+        if self.log.high_watermark() >= end_offset {
+            return Ok(());
+        }
+        let done = self.waiters.wait_for(end_offset);
+        // It may have happened between the look and the entry into the list.
+        self.waiters.advance(self.log.high_watermark());
+        match tokio::time::timeout(timeout, done).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(CommitError::NotLeader),
+            Err(_) => Err(CommitError::TimedOut),
+        }
+    }
+
+    /// Wakes `notify` at each change of what can be read here (F-6).
+    pub(crate) fn watch(&self, notify: &Arc<Notify>) {
+        self.waiters.watch(notify);
+    }
+
+    /// The directory's writer has written up to here. As the only replica, that commits it.
+    fn on_written(&self, written: Result<Offset, LogError>) {
+        match written {
+            Ok(end_offset) => {
+                self.log.set_high_watermark(end_offset);
+                self.waiters.advance(end_offset);
+            }
+            Err(_) => self.waiters.fail(CommitError::Storage),
+        }
+    }
+
+    /// Leaves this broker: nobody waits here any longer.
+    pub(crate) fn resign(&self) {
+        self.waiters.fail(CommitError::NotLeader);
+    }
+
+    /// The oldest offset that can be read in either tier.
+    pub(crate) fn log_start_offset(&self) -> Offset {
+        self.log.log_start_offset()
+    }
+
+    /// Moves the log start up to `offset` (6.6); returns the low watermark.
+    pub(crate) fn delete_records(&self, offset: Offset) -> Result<Offset, ErrorCode> {
+        let high_watermark = self.log.high_watermark();
+        let target = if offset == -1 { high_watermark } else { offset };
+        if target < 0 || target > high_watermark {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        if target > self.log.log_start_offset() {
+            self.log.delete_records_to(target).map_err(|e| error_codes::for_log(&e))?;
+            self.waiters.advance(high_watermark);
+        }
+        Ok(self.log.log_start_offset())
+    }
+}
