@@ -1,0 +1,273 @@
+//! Where settings come from: built-in default < file < environment < `--set`, and above these what
+//! clients change while the broker runs (cluster-wide < this broker).
+//!
+//! Rules: D-33, D-34 (precedence).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::broker::known::{KNOWN_TO_KAFKA, REMOVED_FROM_KAFKA, Standing, standing};
+use crate::broker::{broker_setting, broker_settings};
+use crate::error::{ConfigError, ConfigErrors, ConfigWarning, Origin};
+use crate::nearest::nearest;
+use crate::properties::parse_properties;
+use crate::table::{Given, parse};
+use crate::topic::topic_setting;
+
+const ENVIRONMENT_PREFIX: &str = "STRANDLINE_";
+
+/// What the user gave at start, unread.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The properties file: its name, for messages, and its text.
+    pub file: Option<(String, String)>,
+    /// All environment variables; those that do not begin with `STRANDLINE_` are passed over.
+    pub environment: Vec<(String, String)>,
+    /// The arguments of `--set`, each `name=value`, in their order.
+    pub flags: Vec<String>,
+}
+
+/// Broker settings that clients changed while the broker ran, as the metadata keeps them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DynamicConfigs {
+    /// For all brokers (resource name empty); source 3.
+    pub cluster: BTreeMap<String, String>,
+    /// For this broker; source 2.
+    pub broker: BTreeMap<String, String>,
+}
+
+/// Which layer a value comes from, with Kafka's numbers (D-33).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConfigSource {
+    /// Set on the topic.
+    Topic,
+    /// Changed on this broker while it runs.
+    DynamicBroker,
+    /// Changed for all brokers while they run.
+    DynamicDefaultBroker,
+    /// File, environment or flag.
+    StaticBroker,
+    /// Built in.
+    Default,
+}
+
+impl ConfigSource {
+    /// The number on the wire.
+    pub fn wire(self) -> i8 {
+        match self {
+            Self::Topic => 1,
+            Self::DynamicBroker => 2,
+            Self::DynamicDefaultBroker => 3,
+            Self::StaticBroker => 4,
+            Self::Default => 5,
+        }
+    }
+}
+
+/// All layers of the broker's settings. Only names of our tables that we serve are in it, and the
+/// static values are valid.
+#[derive(Clone, Default)]
+pub(crate) struct Layers {
+    pub(crate) given: BTreeMap<&'static str, Given>,
+    pub(crate) derived: BTreeMap<&'static str, String>,
+    pub(crate) dynamic: DynamicConfigs,
+}
+
+impl fmt::Debug for Layers {
+    /// Names only: a value may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.given.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Layers {
+    /// The value of one layer.
+    pub(crate) fn layer(&self, source: ConfigSource, name: &str) -> Option<Given> {
+        let request = |text: &String| Given {
+            text: text.clone(),
+            origin: Origin::Request,
+        };
+        match source {
+            ConfigSource::Topic => None,
+            ConfigSource::DynamicBroker => self.dynamic.broker.get(name).map(request),
+            ConfigSource::DynamicDefaultBroker => self.dynamic.cluster.get(name).map(request),
+            ConfigSource::StaticBroker => self.given.get(name).cloned(),
+            ConfigSource::Default => {
+                let derived = self.derived.get(name).cloned();
+                let text = derived.or_else(|| broker_setting(name)?.default_text().map(Into::into));
+                text.map(|text| Given {
+                    text,
+                    origin: Origin::Table,
+                })
+            }
+        }
+    }
+
+    /// The value that wins, if any layer but the default has one.
+    pub(crate) fn value(&self, name: &str) -> Option<Given> {
+        [
+            ConfigSource::DynamicBroker,
+            ConfigSource::DynamicDefaultBroker,
+            ConfigSource::StaticBroker,
+        ]
+        .into_iter()
+        .find_map(|source| self.layer(source, name))
+    }
+
+    /// Text of a static value or of the built-in default; empty if there is neither.
+    pub(crate) fn static_text(&self, name: &str) -> String {
+        let given = self.layer(ConfigSource::StaticBroker, name);
+        let given = given.or_else(|| self.layer(ConfigSource::Default, name));
+        given.map_or_else(String::new, |given| given.text.trim().to_owned())
+    }
+}
+
+/// The static layers merged, with everything that was wrong on the way.
+#[derive(Default)]
+pub(crate) struct Merged {
+    pub(crate) layers: Layers,
+    pub(crate) warnings: Vec<ConfigWarning>,
+    pub(crate) errors: ConfigErrors,
+}
+
+impl Sources {
+    /// Merges file, environment and flags; every value is checked, also one that is overridden.
+    pub(crate) fn merge(&self) -> Merged {
+        let mut merged = Merged::default();
+        if let Some((name, text)) = &self.file {
+            merged.file(name, text);
+        }
+        merged.environment(&self.environment);
+        for flag in &self.flags {
+            match flag.split_once('=') {
+                Some((name, value)) if !name.trim().is_empty() => {
+                    merged.set(name.trim(), value.to_owned(), Origin::Flag);
+                }
+                _ => merged.errors.0.push(ConfigError::Malformed {
+                    origin: Origin::Flag,
+                    reason: "must be name=value",
+                }),
+            }
+        }
+        merged
+    }
+}
+
+impl Merged {
+    fn file(&mut self, file: &str, text: &str) {
+        let origin = |line| Origin::File {
+            name: file.to_owned(),
+            line,
+        };
+        match parse_properties(text) {
+            Ok(properties) => {
+                for property in properties {
+                    self.set(&property.name, property.value, origin(property.line));
+                }
+            }
+            Err(error) => self.errors.0.push(ConfigError::Malformed {
+                origin: origin(error.line),
+                reason: "\\u must be followed by four hexadecimal digits of a character",
+            }),
+        }
+    }
+
+    fn environment(&mut self, variables: &[(String, String)]) {
+        let names: BTreeMap<String, &'static str> = known_names()
+            .map(|name| (environment_name(name), name))
+            .collect();
+        let mut ours: Vec<_> = variables
+            .iter()
+            .filter(|(key, _)| key.starts_with(ENVIRONMENT_PREFIX))
+            .collect();
+        ours.sort();
+        for (variable, value) in ours {
+            match names.get(variable) {
+                Some(name) => {
+                    self.set(name, value.clone(), Origin::Environment(variable.clone()));
+                }
+                None => self.warnings.push(ConfigWarning::UnknownVariable {
+                    variable: variable.clone(),
+                    nearest: nearest_variable(variable, names.keys()),
+                }),
+            }
+        }
+    }
+
+    /// Takes one value into the layers, or says why not.
+    fn set(&mut self, name: &str, text: String, origin: Origin) {
+        let given = Given { text, origin };
+        match broker_setting(name) {
+            Some(setting) if setting.served => match parse(setting, &given) {
+                Ok(_) => {
+                    self.layers.given.insert(setting.name, given);
+                }
+                Err(error) => self.errors.0.push(error),
+            },
+            Some(_) => self.not_served(name, given.origin),
+            None => match standing(name) {
+                Standing::Known if name == "authorizer.class.name" && !given.text.is_empty() => {
+                    self.warnings.push(ConfigWarning::NoAuthorizer {
+                        origin: given.origin,
+                    });
+                }
+                Standing::Known => self.not_served(name, given.origin),
+                Standing::Removed => self.warnings.push(ConfigWarning::Removed {
+                    name: name.to_owned(),
+                    origin: given.origin,
+                }),
+                Standing::Unknown => self.errors.0.push(unknown_broker_name(name, given.origin)),
+            },
+        }
+    }
+
+    fn not_served(&mut self, name: &str, origin: Origin) {
+        self.warnings.push(ConfigWarning::NotServed {
+            name: name.to_owned(),
+            origin,
+        });
+    }
+}
+
+/// A name that neither Kafka nor we have; a topic's name is answered with the broker's.
+pub(crate) fn unknown_broker_name(name: &str, origin: Origin) -> ConfigError {
+    let of_topic = topic_setting(name).and_then(|setting| setting.synonyms.first());
+    let nearest = of_topic
+        .map(|synonym| synonym.name)
+        .or_else(|| nearest(name, known_names()));
+    ConfigError::UnknownName {
+        name: name.to_owned(),
+        origin,
+        nearest: nearest.map(Into::into),
+    }
+}
+
+/// Every name that a file may carry without being wrong, those with prefixes left out.
+pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
+    broker_settings()
+        .map(|setting| setting.name)
+        .chain(KNOWN_TO_KAFKA.iter().copied())
+        .chain(REMOVED_FROM_KAFKA.iter().copied())
+}
+
+/// The environment variable of a setting: upper case, `_` for `.`, and `STRANDLINE_` in front,
+/// which names of ours have already.
+pub fn environment_name(setting: &str) -> String {
+    let bare = setting.strip_prefix("strandline.").unwrap_or(setting);
+    format!(
+        "{ENVIRONMENT_PREFIX}{}",
+        bare.to_ascii_uppercase().replace('.', "_")
+    )
+}
+
+fn nearest_variable<'a>(variable: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
+    let bare = |text: &str| {
+        text.to_ascii_lowercase()
+            .split_off(ENVIRONMENT_PREFIX.len())
+    };
+    let known: Vec<String> = known.map(|name| bare(name)).collect();
+    nearest(&bare(variable), known.iter().map(String::as_str))
+        .map(|name| format!("{ENVIRONMENT_PREFIX}{}", name.to_ascii_uppercase()))
+}
