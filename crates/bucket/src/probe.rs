@@ -1,0 +1,56 @@
+//! The start-up test: does the store keep the promises that the cold tier stands on?
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::bucket::Bucket;
+use crate::error::{BucketError, BucketErrorKind};
+use crate::metrics::Op;
+
+impl Bucket {
+    /// Writes, reads, lists and deletes an object below `probe/`.
+    ///
+    /// Errors: the request that failed and why (a missing bucket, denied access, an unreachable
+    /// endpoint), or [`BucketErrorKind::Unsuitable`] for a store that answers but ignores the
+    /// condition of a conditional PUT, a range, or loses what it accepted.
+    pub async fn probe(&self) -> Result<(), BucketError> {
+        let key = format!("probe/{}", Uuid::new_v4());
+        let probed = self.probe_object(&key).await;
+        let deleted = self.delete_many(std::slice::from_ref(&key)).await;
+        probed?;
+        deleted?;
+        match self.head(&key).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Err(unsuitable(Op::Delete, &key, "a deleted object is still there")),
+        }
+    }
+
+    async fn probe_object(&self, key: &str) -> Result<(), BucketError> {
+        let first = Bytes::from(format!("first of {key}"));
+        let second = Bytes::from(format!("second of {key}"));
+        self.try_create(key, &first).await?;
+        match self.try_create(key, &second).await {
+            Err(error) if error.kind() == BucketErrorKind::Conflict => {}
+            Err(error) => return Err(error),
+            Ok(()) => {
+                let why = "it ignores the condition of a put-if-absent (If-None-Match: *), so two \
+                           brokers could overwrite each other";
+                return Err(unsuitable(Op::Put, key, why));
+            }
+        }
+        let read = self.get_range(key, 1..5).await?;
+        if read.bytes != first.slice(1..5) || read.object_size != first.len() as u64 {
+            return Err(unsuitable(Op::Get, key, "a ranged read returned something else"));
+        }
+        let listed = self.list("probe", None).await?;
+        if !listed.iter().any(|object| object.key == key) {
+            return Err(unsuitable(Op::List, key, "a listing lacks an object just written"));
+        }
+        Ok(())
+    }
+}
+
+fn unsuitable(op: Op, key: &str, why: &str) -> BucketError {
+    BucketError::new(op, key, BucketErrorKind::Unsuitable, why.to_owned())
+}
