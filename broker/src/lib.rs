@@ -1,1 +1,21 @@
-//! Placeholder.
+//! The broker: sockets, tasks, wiring. Everything that decides lies in the crates below.
+
+mod api;
+mod append_room;
+mod auto_create;
+mod broker;
+pub mod cli;
+mod configs;
+mod coordinators;
+mod error_codes;
+mod fetch_session;
+mod gauges;
+mod housekeeping;
+mod http;
+mod metrics;
+mod net;
+mod partition;
+mod replica_manager;
+mod server;
+mod settings;
+mod tier_scheduler;
