@@ -3,7 +3,7 @@
 //!
 //! A decoder hands out pieces, so that a walk needs a window and not the whole; the memory it
 //! takes grows with the output that really came, never with what a header claims.
-#![deny(clippy::indexing_slicing)]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 mod gzip;
 mod lz4;
