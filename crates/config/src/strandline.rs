@@ -24,10 +24,8 @@ settings! {
     store_s3_region: Option<String> = optional("strandline.store.s3.region", Text).check("STRING, not empty", is_filled);
     "The bucket is in the path of the URL and not in the host name, as most servers other than Amazon's need it."
     store_s3_path_style_access: bool = boolean("strandline.store.s3.path.style.access", "false");
-    "How S3 encrypts what it stores; unset = as the bucket is set up."
-    store_s3_server_side_encryption: Option<String> = optional("strandline.store.s3.server.side.encryption", Text).check("one of AES256, aws:kms, aws:kms:dsse", is_encryption);
-    "Key for `aws:kms` and `aws:kms:dsse`; unset = the account's default key."
-    store_s3_server_side_encryption_kms_key_id: Option<String> = optional("strandline.store.s3.server.side.encryption.kms.key.id", Text).check("STRING, not empty", is_filled);
+    "How S3 encrypts what it stores; `none` = as the bucket is set up, `aws:kms` with the account's default key."
+    store_s3_server_side_encryption: String = string("strandline.store.s3.server.side.encryption", "none").check("one of none, AES256, aws:kms, aws:kms:<key id or ARN>", is_encryption);
     "Topics are tiered unless their `remote.storage.enable` says otherwise. Compacted and internal topics never are."
     remote_storage_enable: bool = boolean("strandline.remote.storage.enable", "true");
     "Longest time that a record stays un-tiered, in ms; 0 = until its segment is rolled."
@@ -63,7 +61,10 @@ fn is_http_url(text: &str) -> bool {
 }
 
 fn is_encryption(text: &str) -> bool {
-    matches!(text, "AES256" | "aws:kms" | "aws:kms:dsse")
+    let has_key = text
+        .strip_prefix("aws:kms:")
+        .is_some_and(|key| !key.is_empty());
+    matches!(text, "none" | "AES256" | "aws:kms") || has_key
 }
 
 /// A `file://` URL has an absolute path, or one that begins with `.` and is taken from the working
