@@ -8,25 +8,36 @@
 //!
 //! Rules: G-1…G-82, A-30.
 
+mod classic;
 mod config;
+mod context;
 mod effect;
 mod error;
+mod group;
 mod id_source;
+mod load;
+mod offsets;
 mod partition;
 mod query;
+mod records;
 mod reply;
 mod request;
+mod shard;
+mod staged;
+mod subscription;
 mod timers;
 
 pub use config::GroupConfig;
 pub use effect::{Append, AppendError, AppendToken, CoordinatorRecord, Effects, RequestId};
 pub use error::GroupError;
 pub use id_source::IdSource;
+pub use load::Loader;
 pub use partition::partition_for_group;
 pub use query::{
     FetchedOffset, FetchedTopic, GroupDescription, GroupState, ListGroupsFilter, ListedGroup,
     MemberDescription, OffsetFetchQuery,
 };
+pub use records::{CommittedOffset, GroupMetadata, MemberMetadata, RecordError, RecordKey};
 pub use reply::{
     JoinReply, JoinReplyMember, LeaveReply, LeaveReplyMember, OffsetCommitReply, OffsetDeleteReply,
     PartitionErrors, Reply, SyncReply,
@@ -36,3 +47,4 @@ pub use request::{
     OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic, OffsetDeleteRequest, Request,
     SyncRequest,
 };
+pub use shard::GroupShard;

@@ -3,9 +3,10 @@
 //! Rules: G-55, G-80, G-81.
 
 use bytes::Bytes;
-use strandline_types::{LeaderEpoch, Offset};
+use strandline_types::{LeaderEpoch, NO_PARTITION_LEADER_EPOCH, Offset, UNKNOWN_OFFSET};
 
 use crate::error::GroupError;
+use crate::records::CommittedOffset;
 
 /// OffsetFetch of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,23 @@ pub struct FetchedOffset {
     pub metadata: String,
     /// `None` for success.
     pub error: Option<GroupError>,
+}
+
+impl FetchedOffset {
+    /// G-55.
+    pub(crate) fn new(partition: i32, committed: Option<&CommittedOffset>) -> Self {
+        Self {
+            partition,
+            offset: committed.map_or(UNKNOWN_OFFSET, |committed| committed.offset),
+            leader_epoch: committed.map_or(NO_PARTITION_LEADER_EPOCH, |committed| {
+                committed.leader_epoch
+            }),
+            metadata: committed
+                .map(|committed| committed.metadata.clone())
+                .unwrap_or_default(),
+            error: None,
+        }
+    }
 }
 
 /// State of a group, with Kafka's exact words.

@@ -125,6 +125,19 @@ pub struct OffsetCommitReply {
     pub topics: Vec<PartitionErrors>,
 }
 
+impl OffsetCommitReply {
+    /// Puts an error on every partition that has none of its own.
+    pub(crate) fn fail_pending(&mut self, error: GroupError) {
+        for (_, outcome) in self
+            .topics
+            .iter_mut()
+            .flat_map(|topic| &mut topic.partitions)
+        {
+            outcome.get_or_insert(error);
+        }
+    }
+}
+
 /// Outcome per partition of one topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionErrors {

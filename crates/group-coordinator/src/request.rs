@@ -5,6 +5,11 @@
 use bytes::Bytes;
 use strandline_types::{LeaderEpoch, Offset};
 
+use crate::error::GroupError;
+use crate::reply::{
+    JoinReply, LeaveReply, OffsetCommitReply, OffsetDeleteReply, PartitionErrors, Reply, SyncReply,
+};
+
 /// A request that changes a group. Reads (`fetch_offsets`, `describe_group`, `list_groups`) are
 /// methods of the shard and answer at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +41,26 @@ impl Request {
             Self::OffsetCommit(r) => &r.group_id,
             Self::OffsetDelete(r) => &r.group_id,
             Self::DeleteGroup(r) => &r.group_id,
+        }
+    }
+
+    /// The answer that refuses all of the request, wherever this API has the place for it. Also
+    /// for the caller, when it has no shard to ask or the group is not authorised.
+    pub fn refusal(&self, error: GroupError) -> Reply {
+        match self {
+            Self::Join(request) => Reply::Join(JoinReply::failed(&*request.member_id, error)),
+            Self::Sync(_) => Reply::Sync(SyncReply::failed(error)),
+            Self::Heartbeat(_) => Reply::Heartbeat(Err(error)),
+            Self::Leave(_) => Reply::Leave(LeaveReply {
+                error: Some(error),
+                members: Vec::new(),
+            }),
+            Self::OffsetCommit(request) => Reply::OffsetCommit(request.refusal(error)),
+            Self::OffsetDelete(_) => Reply::OffsetDelete(OffsetDeleteReply {
+                error: Some(error),
+                topics: Vec::new(),
+            }),
+            Self::DeleteGroup(_) => Reply::DeleteGroup(Err(error)),
         }
     }
 }
@@ -135,6 +160,23 @@ pub struct OffsetCommitRequest {
     pub supports_group_id_not_found: bool,
     /// What to commit.
     pub topics: Vec<OffsetCommitTopic>,
+}
+
+impl OffsetCommitRequest {
+    /// Every partition with the same error: this API has no other place for it.
+    fn refusal(&self, error: GroupError) -> OffsetCommitReply {
+        let topics = self.topics.iter().map(|topic| PartitionErrors {
+            name: topic.name.clone(),
+            partitions: topic
+                .partitions
+                .iter()
+                .map(|p| (p.partition, Some(error)))
+                .collect(),
+        });
+        OffsetCommitReply {
+            topics: topics.collect(),
+        }
+    }
 }
 
 /// Offsets of one topic.
