@@ -1,0 +1,257 @@
+//! Commits, deletions and expiry of offsets, and the deletion of groups.
+//!
+//! Rules: G-50…G-54, G-59…G-61.
+
+use std::sync::Arc;
+
+use super::GroupShard;
+use crate::classic::ClassicGroup;
+use crate::context::Context;
+use crate::effect::{Effects, RequestId};
+use crate::error::GroupError;
+use crate::group::{Group, get_or_insert};
+use crate::offsets::{self, CommitPlan, tombstones};
+use crate::query::GroupState;
+use crate::reply::{OffsetDeleteReply, PartitionErrors, Reply};
+use crate::request::{DeleteGroupRequest, OffsetCommitRequest, OffsetDeleteRequest, Request};
+use crate::staged::{Change, Removal, StagedCommit};
+use crate::timers::TimerKey;
+
+/// Tombstones of one append; more would not fit into a batch of the default size.
+const MAX_TOMBSTONES: usize = 1_000;
+
+impl GroupShard {
+    pub(super) fn commit_offsets(
+        &mut self,
+        id: RequestId,
+        request: OffsetCommitRequest,
+        now_ms: i64,
+        effects: &mut Effects,
+    ) {
+        let group = self
+            .groups
+            .get(&*request.group_id)
+            .map(|group| &group.classic);
+        if let Err(error) = offsets::validate(group, &request) {
+            effects.reply(id, Request::OffsetCommit(request).refusal(error));
+            return;
+        }
+        let group_id = request.group_id.clone();
+        let member_id = request.member_id.clone();
+        let CommitPlan {
+            records,
+            offsets,
+            reply,
+        } = offsets::plan(request, &self.config, now_ms);
+        let group = if records.is_empty() {
+            effects.reply(id, Reply::OffsetCommit(reply));
+            self.groups.get_mut(&*group_id)
+        } else {
+            let group = get_or_insert(&mut self.groups, &group_id);
+            let stage = |(topic, partition, offset): (String, i32, _)| {
+                (group.offsets.begin(&topic, partition), partition, offset)
+            };
+            let offsets = offsets.into_iter().map(stage).collect();
+            let commit = Box::new(StagedCommit {
+                request: id,
+                reply,
+                offsets,
+            });
+            let change = Change::Commit {
+                group: Arc::clone(&group.classic.id),
+                commit,
+            };
+            self.staged.push(effects, records, change);
+            Some(group)
+        };
+        // G-40: a commit shows that the member lives.
+        let Some(Group { classic, .. }) = group else {
+            return;
+        };
+        if let Some(member) = classic.members.get(&*member_id) {
+            let timer = TimerKey::Member(Arc::clone(&classic.id), Arc::clone(&member.id));
+            self.timers
+                .set(timer, now_ms, member.session_ms(&self.config));
+        }
+    }
+
+    pub(super) fn delete_offsets(
+        &mut self,
+        id: RequestId,
+        request: OffsetDeleteRequest,
+        now_ms: i64,
+        effects: &mut Effects,
+    ) {
+        let group = self.groups.get(&*request.group_id);
+        let may_delete = may_delete_offsets(group.map(|group| &group.classic));
+        let reply = |error, topics| Reply::OffsetDelete(OffsetDeleteReply { error, topics });
+        let (Some(group), Ok(())) = (group, may_delete) else {
+            let error = may_delete.err().unwrap_or(GroupError::GroupIdNotFound);
+            effects.reply(id, reply(Some(error), Vec::new()));
+            return;
+        };
+        let mut keys = Vec::new();
+        let mut topics = Vec::new();
+        for (name, partitions) in request.topics {
+            let is_subscribed = group.classic.is_subscribed_to(&name);
+            let error = is_subscribed.then_some(GroupError::GroupSubscribedToTopic);
+            if !is_subscribed {
+                let known = group.offsets.keys_of(&name).into_iter();
+                keys.extend(known.filter(|(_, partition)| partitions.contains(partition)));
+            }
+            let partitions = partitions
+                .into_iter()
+                .map(|partition| (partition, error))
+                .collect();
+            topics.push(PartitionErrors { name, partitions });
+        }
+        let records = tombstones(&request.group_id, &keys).unwrap_or_default();
+        if records.is_empty() {
+            effects.reply(id, reply(None, topics));
+            return;
+        }
+        self.with_group(&request.group_id, now_ms, effects, |group, context| {
+            let reply = OffsetDeleteReply {
+                error: None,
+                topics,
+            };
+            let reason = Removal::Requested { request: id, reply };
+            let group = Arc::clone(&group.classic.id);
+            context.stage(
+                records,
+                Change::RemoveOffsets {
+                    group,
+                    keys,
+                    reason,
+                },
+            );
+        });
+    }
+
+    pub(super) fn delete_group(
+        &mut self,
+        id: RequestId,
+        request: &DeleteGroupRequest,
+        now_ms: i64,
+        effects: &mut Effects,
+    ) {
+        let error = match self
+            .groups
+            .get(&*request.group_id)
+            .map(|group| group.classic.state())
+        {
+            None | Some(GroupState::Dead) => Some(GroupError::GroupIdNotFound),
+            Some(GroupState::Empty) => None,
+            Some(_) => Some(GroupError::NonEmptyGroup),
+        };
+        if let Some(error) = error {
+            effects.reply(id, Reply::DeleteGroup(Err(error)));
+            return;
+        }
+        let is_staged = self.with_group(&request.group_id, now_ms, effects, |group, context| {
+            bury(group, context, Some(id))
+        });
+        if is_staged == Some(false) {
+            // The log knows nothing of it: only ids were handed out.
+            self.remove_group(&Arc::from(&*request.group_id));
+            effects.reply(id, Reply::DeleteGroup(Ok(())));
+        }
+    }
+
+    /// Topics are gone: their offsets must not greet a topic of the same name (G-61).
+    pub fn on_topics_deleted(&mut self, names: &[String], now_ms: i64) -> Effects {
+        let mut effects = Effects::default();
+        let (groups, mut context) = self.split(now_ms, &mut effects);
+        for group in groups.values() {
+            let keys: Vec<_> = names
+                .iter()
+                .flat_map(|name| group.offsets.keys_of(name))
+                .collect();
+            for keys in keys.chunks(MAX_TOMBSTONES) {
+                remove_offsets(group, &mut context, keys, || Removal::TopicDeleted);
+            }
+        }
+        self.finish(effects)
+    }
+
+    /// The scan of G-60. A group that is Empty and has no offset left goes with its last ones.
+    pub(super) fn expire_offsets(&mut self, now_ms: i64, effects: &mut Effects) {
+        let interval_ms = self.config.offsets_retention_check_interval_ms;
+        self.timers.set(TimerKey::OffsetExpiry, now_ms, interval_ms);
+        let retention_ms = self.config.offsets_retention_ms;
+        let (groups, mut context) = self.split(now_ms, effects);
+        for group in groups.values_mut() {
+            let keys = offsets::expired(&group.classic, &group.offsets, retention_ms, now_ms);
+            let is_last = keys.len() == group.offsets.keys().count();
+            let is_unused =
+                group.classic.state() == GroupState::Empty && group.classic.pending.is_empty();
+            if is_last && is_unused && keys.len() <= MAX_TOMBSTONES {
+                bury(group, &mut context, None);
+                continue;
+            }
+            for keys in keys.chunks(MAX_TOMBSTONES) {
+                remove_offsets(group, &mut context, keys, || Removal::Expired);
+            }
+        }
+        groups.retain(|_, group| !group.is_vacant());
+    }
+}
+
+/// G-59.
+fn may_delete_offsets(group: Option<&ClassicGroup>) -> Result<(), GroupError> {
+    let group = group.ok_or(GroupError::GroupIdNotFound)?;
+    match group.state() {
+        GroupState::Dead => Err(GroupError::GroupIdNotFound),
+        GroupState::Empty => Ok(()),
+        GroupState::PreparingRebalance | GroupState::CompletingRebalance | GroupState::Stable => {
+            if group.is_consumer() {
+                Ok(())
+            } else {
+                Err(GroupError::NonEmptyGroup)
+            }
+        }
+    }
+}
+
+fn remove_offsets(
+    group: &Group,
+    context: &mut Context<'_>,
+    keys: &[(Arc<str>, i32)],
+    reason: impl FnOnce() -> Removal,
+) {
+    match tombstones(&group.classic.id, keys) {
+        Ok(records) => {
+            let (group, keys) = (Arc::clone(&group.classic.id), keys.to_vec());
+            context.stage(
+                records,
+                Change::RemoveOffsets {
+                    group,
+                    keys,
+                    reason: reason(),
+                },
+            );
+        }
+        Err(error) => tracing::error!(group = %group.classic.id, %error, "cannot write tombstones"),
+    }
+}
+
+/// Writes the tombstones of an Empty group, which is Dead meanwhile. False if there are none.
+fn bury(group: &mut Group, context: &mut Context<'_>, request: Option<RequestId>) -> bool {
+    let records = match group.tombstones() {
+        Ok(records) => records,
+        Err(error) => {
+            tracing::error!(group = %group.classic.id, %error, "cannot write tombstones");
+            return false;
+        }
+    };
+    if records.is_empty() {
+        return false;
+    }
+    group.classic.set_dead(true);
+    let change = Change::RemoveGroup {
+        group: Arc::clone(&group.classic.id),
+        request,
+    };
+    context.stage(records, change);
+    true
+}

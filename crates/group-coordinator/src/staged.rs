@@ -1,0 +1,170 @@
+//! Changes that wait for their append: nothing of them is visible before it has committed.
+//!
+//! Rules: G-20, G-31, G-53, G-59, G-60, G-61, X-71.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::classic::Member;
+use crate::effect::{Append, AppendError, AppendToken, CoordinatorRecord, Effects, RequestId};
+use crate::error::GroupError;
+use crate::records::CommittedOffset;
+use crate::reply::{OffsetCommitReply, OffsetDeleteReply, Reply};
+
+/// What an append stands for.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// The leader's assignment (G-31).
+    Assignment {
+        group: Arc<str>,
+        assignments: BTreeMap<String, Bytes>,
+    },
+    /// A static member came back under a new id (G-20).
+    StaticRejoin {
+        group: Arc<str>,
+        rejoin: Box<StaticRejoin>,
+    },
+    /// A generation without members (G-6); nobody waits for it.
+    EmptyGeneration { group: Arc<str> },
+    /// An offset commit (G-53).
+    Commit {
+        group: Arc<str>,
+        commit: Box<StagedCommit>,
+    },
+    /// Tombstones of offsets.
+    RemoveOffsets {
+        group: Arc<str>,
+        keys: Vec<(Arc<str>, i32)>,
+        reason: Removal,
+    },
+    /// Tombstones of a group and of all its offsets; `request` is that of DeleteGroups.
+    RemoveGroup {
+        group: Arc<str>,
+        request: Option<RequestId>,
+    },
+}
+
+/// Why offsets are removed.
+#[derive(Debug)]
+pub(crate) enum Removal {
+    /// G-60: they may try again at the next scan.
+    Expired,
+    /// G-61: they must go even if the tombstones could not be written.
+    TopicDeleted,
+    /// G-59.
+    Requested {
+        request: RequestId,
+        reply: OffsetDeleteReply,
+    },
+}
+
+/// What is needed to finish or to revert a static member's return.
+#[derive(Debug)]
+pub(crate) struct StaticRejoin {
+    pub(crate) request: RequestId,
+    pub(crate) generation: i32,
+    pub(crate) member_id: Arc<str>,
+    /// As it was before, with its old id.
+    pub(crate) previous: Member,
+    pub(crate) previous_leader: Option<Arc<str>>,
+    pub(crate) supports_skip_assignment: bool,
+}
+
+/// An offset commit with the answer that it will get.
+#[derive(Debug)]
+pub(crate) struct StagedCommit {
+    pub(crate) request: RequestId,
+    pub(crate) reply: OffsetCommitReply,
+    pub(crate) offsets: Vec<(Arc<str>, i32, CommittedOffset)>,
+}
+
+impl Change {
+    /// The request that nobody but this change can answer, with a refusal for it.
+    pub(crate) fn refuse(self, error: GroupError) -> Option<(RequestId, Reply)> {
+        match self {
+            Self::Commit { commit, .. } => {
+                let mut reply = commit.reply;
+                reply.fail_pending(error);
+                Some((commit.request, Reply::OffsetCommit(reply)))
+            }
+            Self::RemoveOffsets {
+                reason: Removal::Requested { request, .. },
+                ..
+            } => {
+                let reply = OffsetDeleteReply {
+                    error: Some(error),
+                    topics: Vec::new(),
+                };
+                Some((request, Reply::OffsetDelete(reply)))
+            }
+            Self::RemoveGroup { request, .. } => {
+                request.map(|request| (request, Reply::DeleteGroup(Err(error))))
+            }
+            Self::RemoveOffsets { .. }
+            | Self::Assignment { .. }
+            | Self::StaticRejoin { .. }
+            | Self::EmptyGeneration { .. } => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Pending {
+    change: Change,
+    result: Option<Result<(), AppendError>>,
+}
+
+/// The appends under way, in log order.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    last_token: u64,
+    pending: BTreeMap<AppendToken, Pending>,
+}
+
+impl Staged {
+    pub(crate) fn push(
+        &mut self,
+        effects: &mut Effects,
+        records: Vec<CoordinatorRecord>,
+        change: Change,
+    ) -> AppendToken {
+        self.last_token += 1;
+        let token = AppendToken(self.last_token);
+        self.pending.insert(
+            token,
+            Pending {
+                change,
+                result: None,
+            },
+        );
+        effects.appends.push(Append { token, records });
+        token
+    }
+
+    /// Notes a result; unknown tokens (of a shard that was unloaded meanwhile) are ignored.
+    pub(crate) fn resolve(&mut self, token: AppendToken, result: Result<(), AppendError>) {
+        if let Some(pending) = self.pending.get_mut(&token) {
+            pending.result.get_or_insert(result);
+        }
+    }
+
+    /// Takes the first change if its result is known: changes happen in the order of the log, in
+    /// whatever order the results came.
+    pub(crate) fn pop_resolved(
+        &mut self,
+    ) -> Option<(AppendToken, Change, Result<(), AppendError>)> {
+        let first = self.pending.first_entry()?;
+        let result = first.get().result?;
+        let (token, pending) = first.remove_entry();
+        Some((token, pending.change, result))
+    }
+
+    /// Forgets everything, in order.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Change> + use<> {
+        std::mem::take(&mut self.pending)
+            .into_values()
+            .map(|pending| pending.change)
+    }
+}
