@@ -22,7 +22,7 @@ from clients import COMMANDS, Client  # noqa: E402
 from remote import Remote  # noqa: E402
 
 PER_CODEC = 400
-REPLAY = 8000  # about 8 MB, with every codec; more than six segments of 1 MiB
+REPLAY = 12000  # 12 MB of values, with every codec; more than six segments of 1 MiB
 COLD = {"segment.bytes": "1048576", "retention.ms": "-1", "local.retention.ms": "1000", "remote.storage.enable": "true"}
 HOT = {"segment.bytes": "1048576", "retention.ms": "-1"}
 
@@ -84,7 +84,8 @@ class Story:
         ledger.compare(self.consume(topic, f"group-{codec}", PER_CODEC), sent, codec, fields)
         stored = logfile.codecs(self.broker, topic)
         if stored is not None:
-            equal(stored, {codec}, "codecs in the log")
+            # a batch that a codec does not make smaller is sent plain by some clients
+            require(codec in stored and stored <= {codec, "none"}, f"produced with {codec}, but the log holds {stored}")
 
     def resume(self):
         """A second consumer goes on exactly where the first one committed."""
@@ -133,7 +134,7 @@ class Story:
             require(answer[-1] in (None, REPLAY), f"a time beyond the end gave {answer[-1]}")
             equal(answer[:-1], [0, REPLAY, 0, *expected], "offsets by time")
             return
-        probes = [0, 1, 2, 1599, 1600, 3999, 5000, REPLAY - 1]
+        probes = [0, 1, 2, 2399, 2400, 3999, 5000, REPLAY - 1]
         asked = [ledger.timestamp(n) for n in probes] + [ledger.timestamp(n) - 1 for n in probes]
         answer = self.client.offsets(topic, 0, -2, -1, *asked, 0, ledger.timestamp(REPLAY))
         # kafkajs cannot tell "none" from the end, and says null for both

@@ -22,18 +22,20 @@ def timestamp(n):
 
 
 def value(n):
-    """Hex of a hash chain: half compressible, of 100 to 2,000 characters, null now and then."""
+    """Hash chain and padding, of 100 to 2,000 characters, null now and then: every codec makes it smaller."""
     if n % 101 == 100:
         return None
     length = 100 + n * 7919 % 1900
-    blocks = (hashlib.sha256(f"{n}:{block}".encode()).hexdigest() for block in range(length // 64 + 1))
+    blocks = (hashlib.sha256(f"{n}:{block}".encode()).hexdigest() + "." * 16 for block in range(length // 80 + 1))
     return f"{n}:{''.join(blocks)}"[:length]
 
 
 def row(n, partitions=1):
-    headers = [] if n % 3 == 0 else [("n", str(n)), ("empty", ""), ("n", "twice")]
-    return {"partition": n % partitions, "timestamp": timestamp(n), "key": None if n % 10 == 9 else f"key-{n % 97}",
-            "value": value(n), "headers": headers}
+    headers = [] if n % 3 == 0 else [("n", str(n)), ("n", "twice"), ("empty", "")]
+    payload = value(n)
+    # some clients refuse a record with neither key nor value
+    key = None if n % 10 == 9 and payload is not None else f"key-{n % 97}"
+    return {"partition": n % partitions, "timestamp": timestamp(n), "key": key, "value": payload, "headers": headers}
 
 
 def rows(first, end, partitions=1):

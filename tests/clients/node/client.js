@@ -60,7 +60,8 @@ async function produce(topic, codec, path) {
 
 async function consume(topic, group, path, count, fetchBytes, partitionBytes) {
   const sizes = Number(fetchBytes) ? { maxBytes: Number(fetchBytes), maxBytesPerPartition: Number(partitionBytes) } : {}
-  const consumer = kafka.consumer({ groupId: group, ...sizes })
+  // the default wait of 5 s would only delay the end
+  const consumer = kafka.consumer({ groupId: group, maxWaitTimeInMs: 500, ...sizes })
   const rows = []
   const next = new Map()
   await consumer.connect()
@@ -78,7 +79,7 @@ async function consume(topic, group, path, count, fetchBytes, partitionBytes) {
       eachBatchAutoResolve: false,
       eachBatch: async ({ batch, resolveOffset, heartbeat }) => {
         for (const message of batch.messages) {
-          if (rows.length === Number(count)) return
+          if (rows.length === Number(count)) break
           const headers = Object.entries(message.headers || {}).flatMap(([name, value]) => [].concat(value).map((each) => [name, text(each)]))
           rows.push({
             partition: batch.partition, offset: Number(message.offset), timestamp: Number(message.timestamp),
