@@ -1,0 +1,87 @@
+"""A real S3 server for the tests: SeaweedFS on free loopback ports, with one user and the buckets asked for."""
+
+import datetime
+import hashlib
+import hmac
+import json
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import quote
+
+from broker import TOOLS, die_with_parent, end_quietly, free_ports
+from checks import wait_until
+
+ACCESS_KEY, SECRET_KEY, REGION = "strandline-tests", "strandline-tests-secret", "us-east-1"
+
+
+class SeaweedFS:
+    def __init__(self, buckets=("strandline",)):
+        self.buckets = buckets
+        self.dir = Path(tempfile.mkdtemp(prefix="strandline-s3-"))
+        self.process = None
+
+    def start(self):
+        ports = dict(zip(("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc",
+                          "s3.port", "s3.port.grpc"), free_ports(8)))
+        self.endpoint = f"http://127.0.0.1:{ports['s3.port']}"
+        (self.dir / "s3.json").write_text(json.dumps({"identities": [
+            {"name": "tests", "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
+             "actions": ["Admin", "Read", "Write", "List", "Tagging"]},
+            {"name": "reader", "credentials": [{"accessKey": "reader", "secretKey": "reader-secret"}], "actions": ["Read", "List"]}]}))
+        log = open(self.dir / "weed.log", "ab")
+        self.process = subprocess.Popen(
+            [str(TOOLS / "venv/bin/weed"), "server", "-s3", f"-s3.config={self.dir / 's3.json'}", f"-dir={self.dir}", "-ip=127.0.0.1",
+             "-ip.bind=127.0.0.1", "-volume.max=200", "-master.volumeSizeLimitMB=256",
+             *(f"-{name}={port}" for name, port in ports.items())],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
+        wait_until(lambda: self.request("GET", "/")[0] == 200, "SeaweedFS to answer", timeout=60)
+        for bucket in self.buckets:
+            wait_until(lambda: self.request("PUT", f"/{bucket}")[0] in (200, 409), f"bucket {bucket}", timeout=30)
+            wait_until(lambda: self.request("PUT", f"/{bucket}/.probe", b"x")[0] == 200, f"a first object in {bucket}", timeout=60)
+            self.request("DELETE", f"/{bucket}/.probe")
+        return self
+
+    def close(self):
+        end_quietly(self.process)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    __enter__ = start
+
+    def __exit__(self, *_):
+        self.close()
+
+    def settings(self, url="s3://strandline/tests"):
+        return {"strandline.store.url": url, "strandline.store.s3.endpoint": self.endpoint,
+                "strandline.store.s3.region": REGION, "strandline.store.s3.path.style.access": "true"}
+
+    @staticmethod
+    def environment(access_key=ACCESS_KEY, secret_key=SECRET_KEY):
+        return {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key, "AWS_EC2_METADATA_DISABLED": "true"}
+
+    def request(self, method, path, body=b""):
+        """One request signed with AWS's version 4 scheme; returns (status, body)."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
+        path, _, query = path.partition("?")
+        digest = hashlib.sha256(body).hexdigest()
+        host = self.endpoint.split("//")[1]
+        headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": stamp}
+        names = ";".join(sorted(headers))
+        canonical = "\n".join([method, quote(path), query, *(f"{k}:{headers[k]}" for k in sorted(headers)), "", names, digest])
+        scope = f"{day}/{REGION}/s3/aws4_request"
+        to_sign = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+        key = f"AWS4{SECRET_KEY}".encode()
+        for part in (day, REGION, "s3", "aws4_request"):
+            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+        signature = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
+        headers["authorization"] = f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/{scope}, SignedHeaders={names}, Signature={signature}"
+        url = self.endpoint + quote(path) + (f"?{query}" if query else "")
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, data=body or None, method=method, headers=headers), timeout=10) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
