@@ -4,22 +4,31 @@
 //! slow.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use strandline_log::Log;
+use strandline_log::LogDir;
 
-/// Most bytes of one partition that may wait for the disk.
-const MAX_UNWRITTEN_BYTES: usize = 64 << 20;
+/// Most bytes that may wait for the disk.
+const MAX_UNWRITTEN_BYTES: usize = 256 << 20;
+/// Between looks while there is no room. The writer makes room in milliseconds; a closer signal is
+/// not worth its cost on every append.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// Holds appends back while a partition's disk does not keep up.
-#[derive(Debug, Default)]
-pub(crate) struct AppendRoom;
+/// Holds appends back while the disk does not keep up.
+#[derive(Debug)]
+pub(crate) struct AppendRoom {
+    log_dir: Arc<LogDir>,
+}
 
 impl AppendRoom {
-    /// Returns when the log has room for another batch, or cannot write any more.
-    pub(crate) async fn wait(&self, log: &Arc<Log>) {
-        while log.unwritten_bytes() > MAX_UNWRITTEN_BYTES && !log.is_offline() {
-            // The writer makes room in milliseconds; a closer signal is not worth its cost here.
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    pub(crate) fn new(log_dir: Arc<LogDir>) -> Self {
+        Self { log_dir }
+    }
+
+    /// Returns when there is room for another batch, or the directory has failed.
+    pub(crate) async fn wait(&self) {
+        while self.log_dir.backlog_bytes() > MAX_UNWRITTEN_BYTES && !self.log_dir.is_offline() {
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use strandline_env::{Clock, CpuPool, IoPool};
+use strandline_env::{Clock, Pool};
 use strandline_log::LogDir;
 use strandline_metadata::{
     AlterConfigs, CreateTopics, CreatedTopic, DeletedTopic, Metadata, NewPartitions, NewTopic,
@@ -43,9 +43,9 @@ pub(crate) struct Broker {
     pub(crate) append_room: AppendRoom,
     pub(crate) metrics: Arc<BrokerMetrics>,
     /// Files: reads that may touch the disk.
-    pub(crate) io: IoPool,
+    pub(crate) io: Pool,
     /// Computation: decompression.
-    pub(crate) cpu: CpuPool,
+    pub(crate) cpu: Pool,
     /// Offset of the newest image that the partitions of this broker follow.
     pub(crate) applied: watch::Receiver<i64>,
 }

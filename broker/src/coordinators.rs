@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use strandline_env::{Clock, IoPool, Shutdown};
+use strandline_env::{Clock, Pool, Shutdown};
 use strandline_group_coordinator::{
     GroupConfig, GroupDescription, GroupError, ListGroupsFilter, ListedGroup, OffsetFetchQuery,
     FetchedTopic, Reply, Request, partition_for_group,
@@ -23,7 +23,7 @@ use crate::partition::Partition;
 pub(crate) struct GroupCoordinators {
     config: GroupConfig,
     clock: Clock,
-    io: IoPool,
+    io: Pool,
     shutdown: Shutdown,
     shards: RwLock<Shards>,
 }
@@ -36,7 +36,7 @@ struct Shards {
 }
 
 impl GroupCoordinators {
-    pub(crate) fn new(config: GroupConfig, clock: Clock, io: IoPool, shutdown: Shutdown) -> Self {
+    pub(crate) fn new(config: GroupConfig, clock: Clock, io: Pool, shutdown: Shutdown) -> Self {
         Self { config, clock, io, shutdown, shards: RwLock::default() }
     }
 
@@ -89,8 +89,8 @@ impl GroupCoordinators {
         self.shard(&query.group_id)?.fetch_offsets(query)
     }
 
-    /// Describes a group; `None` when it does not exist.
-    pub(crate) fn describe(&self, group_id: &str) -> Result<Option<GroupDescription>, GroupError> {
+    /// Describes a group. Errors: it does not exist, or its coordinator is not here.
+    pub(crate) fn describe(&self, group_id: &str) -> Result<GroupDescription, GroupError> {
         self.shard(group_id)?.describe(group_id)
     }
 
@@ -99,7 +99,12 @@ impl GroupCoordinators {
         let shards: Vec<_> = self.shards.read().by_partition.values().cloned().collect();
         let mut out = Vec::new();
         for shard in shards {
-            out.extend(shard.list(filter)?);
+            match shard.list(filter) {
+                Ok(groups) => out.extend(groups),
+                // G-81: not the coordinator of some is no error.
+                Err(GroupError::NotCoordinator) => {}
+                Err(e) => return Err(e),
+            }
         }
         Ok(out)
     }

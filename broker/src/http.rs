@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use strandline_env::Shutdown;
-use strandline_telemetry::Metrics;
+use strandline_telemetry::MetricsRegistry;
 use tokio::net::TcpListener;
 
 use crate::broker::Broker;
@@ -18,13 +18,13 @@ use crate::gauges;
 /// What the HTTP side knows; it answers before the broker is ready.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpState {
-    metrics: Arc<Metrics>,
+    metrics: MetricsRegistry,
     broker: Arc<std::sync::OnceLock<Arc<Broker>>>,
     is_ready: Arc<AtomicBool>,
 }
 
 impl HttpState {
-    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(metrics: MetricsRegistry) -> Self {
         Self { metrics, broker: Arc::default(), is_ready: Arc::default() }
     }
 

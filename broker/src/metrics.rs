@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use strandline_telemetry::{LATENCY_BUCKETS, MetricsRegistry};
 use std::collections::HashMap;
 use strandline_wire::{ErrorCode, ServedApi, served_apis};
 
@@ -29,11 +29,6 @@ pub(crate) struct PartitionLabel {
     pub(crate) partition: i32,
 }
 
-/// Upper bounds of the latency buckets, in seconds.
-const LATENCY_SECONDS: [f64; 14] = [
-    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
-];
-
 /// Everything that the broker counts.
 #[derive(Debug)]
 pub(crate) struct BrokerMetrics {
@@ -45,7 +40,7 @@ pub(crate) struct BrokerMetrics {
 }
 
 impl BrokerMetrics {
-    pub(crate) fn register(registry: &mut Registry) -> Arc<Self> {
+    pub(crate) fn register(registry: &MetricsRegistry) -> Arc<Self> {
         Arc::new(Self {
             requests: RequestMetrics::register(registry),
             network: NetworkMetrics::register(registry),
@@ -64,9 +59,9 @@ pub(crate) struct RequestMetrics {
 }
 
 impl RequestMetrics {
-    fn register(registry: &mut Registry) -> Self {
+    fn register(registry: &MetricsRegistry) -> Self {
         let family = Family::<ApiLabel, Histogram>::new_with_constructor(|| {
-            Histogram::new(LATENCY_SECONDS.into_iter())
+            Histogram::new(LATENCY_BUCKETS.into_iter())
         });
         registry.register(
             "strandline_request_duration_seconds",
@@ -94,14 +89,14 @@ pub(crate) struct NetworkMetrics {
 }
 
 impl NetworkMetrics {
-    fn register(registry: &mut Registry) -> Self {
+    fn register(registry: &MetricsRegistry) -> Self {
         let this = Self {
             bytes_in: Counter::default(),
             connections: Gauge::default(),
             fetch_sessions: Gauge::default(),
         };
         registry.register(
-            "strandline_network_received_bytes",
+            "strandline_network_received_bytes_total",
             "Bytes of requests",
             this.bytes_in.clone(),
         );
@@ -133,19 +128,19 @@ pub(crate) struct TopicMetrics {
 }
 
 impl TopicMetrics {
-    fn register(registry: &mut Registry) -> Self {
+    fn register(registry: &MetricsRegistry) -> Self {
         let this = Self {
             bytes_in: Family::default(),
             bytes_out: Family::default(),
             known: RwLock::default(),
         };
         registry.register(
-            "strandline_topic_bytes_in",
+            "strandline_topic_bytes_in_total",
             "Bytes of batches that producers appended",
             this.bytes_in.clone(),
         );
         registry.register(
-            "strandline_topic_bytes_out",
+            "strandline_topic_bytes_out_total",
             "Bytes of batches that consumers were sent",
             this.bytes_out.clone(),
         );
@@ -191,24 +186,24 @@ pub(crate) struct ColdMetrics {
 }
 
 impl ColdMetrics {
-    fn register(registry: &mut Registry) -> Self {
+    fn register(registry: &MetricsRegistry) -> Self {
         let this = Self {
             reads: Counter::default(),
             timeouts: Counter::default(),
             errors: Counter::default(),
         };
         registry.register(
-            "strandline_cold_fetches",
+            "strandline_cold_fetches_total",
             "Partitions of fetches that were answered from the bucket or its cache",
             this.reads.clone(),
         );
         registry.register(
-            "strandline_cold_fetch_timeouts",
+            "strandline_cold_fetch_timeouts_total",
             "Partitions of fetches whose data was not there within remote.fetch.max.wait.ms",
             this.timeouts.clone(),
         );
         registry.register(
-            "strandline_cold_fetch_errors",
+            "strandline_cold_fetch_errors_total",
             "Partitions of fetches that failed in the cold tier",
             this.errors.clone(),
         );
@@ -236,7 +231,7 @@ pub(crate) struct SizeMetrics {
 }
 
 impl SizeMetrics {
-    fn register(registry: &mut Registry) -> Self {
+    fn register(registry: &MetricsRegistry) -> Self {
         let this = Self {
             log_bytes: Family::default(),
             tiered_bytes: Family::default(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use strandline_config::TopicConfig;
-use strandline_log::{AppendError, Appended, Log, LogError};
+use strandline_log::{AppendError, Appended, Log, LogConfig, LogError};
 use strandline_records::{Batch, ValidateOptions};
 use strandline_types::{LeaderEpoch, Offset, TopicId, TopicPartition};
 use strandline_wire::ErrorCode;
@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 use crate::error_codes;
 use crate::partition::tiering::RemoteHalf;
 use crate::partition::waiters::Waiters;
+use crate::settings;
 
 /// A partition that this broker leads.
 #[derive(Debug)]
@@ -97,14 +98,14 @@ impl Partition {
     }
 
     /// Puts new settings in force.
-    pub(crate) fn set_config(&self, config: Arc<TopicConfig>) {
-        self.log.update_config(config.log_config());
+    pub(crate) fn set_config(&self, config: Arc<TopicConfig>, log: LogConfig) {
+        self.log.update_config(log);
         self.config.store(config);
     }
 
     /// What a produced batch is checked against.
     pub(crate) fn validate_options(&self, full_check: bool) -> ValidateOptions {
-        self.config.load().validate_options(full_check)
+        settings::validate_options(&self.config.load(), full_check)
     }
 
     /// Compares the epoch that a client knows with ours; -1 is no epoch (F-22).

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use strandline_config::{TopicConfig, TopicKind};
-use strandline_log::{Log, LogDir};
+use strandline_log::LogDir;
 use strandline_metadata::{Image, TopicImage};
 use strandline_tiering::{RemotePartitionId, RemoteTier};
 use strandline_types::{BrokerId, TopicId, TopicName, TopicPartition};
@@ -48,8 +47,6 @@ pub(crate) struct ReplicaManager {
     log_dir: Arc<LogDir>,
     tier: Option<Arc<RemoteTier>>,
     index: ArcSwap<Index>,
-    /// Logs that were found on the disk at start and wait for their topic.
-    found: Mutex<HashMap<TopicPartition, Arc<Log>>>,
     /// Folders that could not be opened; their partitions answer with an error.
     broken: HashSet<TopicPartition>,
 }
@@ -60,19 +57,9 @@ impl ReplicaManager {
         config: Arc<LiveConfig>,
         log_dir: Arc<LogDir>,
         tier: Option<Arc<RemoteTier>>,
-        found: Vec<Arc<Log>>,
         broken: HashSet<TopicPartition>,
     ) -> Self {
-        let found = found.into_iter().map(|log| (log.partition().clone(), log)).collect();
-        Self {
-            node_id,
-            config,
-            log_dir,
-            tier,
-            index: ArcSwap::default(),
-            found: Mutex::new(found),
-            broken,
-        }
+        Self { node_id, config, log_dir, tier, index: ArcSwap::default(), broken }
     }
 
     /// Finds a partition by the name of its topic (P-4, P-9).
@@ -196,25 +183,14 @@ impl ReplicaManager {
         if self.broken.contains(&id) {
             return Err(ErrorCode::KafkaStorageError);
         }
-        let found = self.found.lock().remove(&id);
         let log_config = log_config(config, self.config.producer_id_expiration_ms());
-        let log = match found {
-            Some(log) if log.topic_id() == topic.id() => {
-                log.update_config(log_config);
-                log
-            }
-            other => {
-                // what an older topic of the same name left behind.
-                if let Some(stray) = other
-                    && let Err(e) = stray.delete()
-                {
-                    tracing::error!(partition = %id, error = %e, "delete the log of an older topic");
-                }
-                self.log_dir.create_log(id.clone(), topic.id(), log_config).map_err(|e| {
-                    tracing::error!(partition = %id, error = %e, "create log");
-                    ErrorCode::KafkaStorageError
-                })?
-            }
+        let log = match self.log_dir.log(&id) {
+            // Loaded at start, under its settings (X-58: never of an older topic of the name).
+            Some(log) => log,
+            None => self.log_dir.create_log(id.clone(), topic.id(), log_config).map_err(|e| {
+                tracing::error!(partition = %id, error = %e, "create log");
+                ErrorCode::KafkaStorageError
+            })?,
         };
         let remote_id = RemotePartitionId {
             topic_id: topic.id(),
@@ -235,11 +211,6 @@ impl ReplicaManager {
                 tracing::error!(partition = %partition.id, error = %e, "delete log");
             }
         }
-    }
-
-    /// Logs on the disk whose topic the metadata does not know (kept, as Kafka keeps them).
-    pub(crate) fn strays(&self) -> Vec<TopicPartition> {
-        self.found.lock().keys().cloned().collect()
     }
 }
 

@@ -98,13 +98,13 @@ fn result(
         return out;
     }
     // D-14: all effective settings, sorted by name.
-    let entries = configs::describe_topic(&context.broker, &created.configs);
+    let entries = configs::describe_topic(&context.broker, &created.name, &created.configs, None);
     let configs = entries.into_iter().map(|entry| {
         CreatableTopicConfigs::default()
             .with_name(text(entry.name))
             .with_value(entry.value.map(text))
             .with_read_only(entry.read_only)
-            .with_config_source(entry.source as i8)
+            .with_config_source(entry.source.wire())
             .with_is_sensitive(entry.is_sensitive)
     });
     let out = out

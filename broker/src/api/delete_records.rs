@@ -43,7 +43,7 @@ async fn delete(
         return Err(ErrorCode::InvalidTopicException);
     }
     let partition = context.broker.replicas.by_name(topic, index)?;
-    if !partition.config().cleanup_policy_has_delete() {
+    if !partition.config().cleanup_policy.delete {
         return Err(ErrorCode::PolicyViolation);
     }
     let job = move || partition.delete_records(offset);

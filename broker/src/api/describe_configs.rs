@@ -24,11 +24,7 @@ pub(super) async fn handle(
             .with_resource_name(resource.resource_name.clone());
         match entries(context, resource) {
             Ok(entries) => out.with_configs(
-                entries
-                    .into_iter()
-                    .filter(|e| is_asked(resource, &e.name))
-                    .map(|e| entry(context.version(), &request, e))
-                    .collect(),
+                entries.into_iter().map(|e| entry(context.version(), &request, e)).collect(),
             ),
             Err((code, message)) => {
                 out.with_error_code(code.code()).with_error_message(some_text(message))
@@ -39,11 +35,9 @@ pub(super) async fn handle(
 }
 
 /// D-30: no list, or an empty one, is all.
-fn is_asked(resource: &DescribeConfigsResource, name: &str) -> bool {
-    match &resource.configuration_keys {
-        Some(keys) if !keys.is_empty() => keys.iter().any(|k| k.as_str() == name),
-        _ => true,
-    }
+fn keys(resource: &DescribeConfigsResource) -> Option<Vec<String>> {
+    let keys = resource.configuration_keys.as_ref().filter(|keys| !keys.is_empty())?;
+    Some(keys.iter().map(|k| k.as_str().to_owned()).collect())
 }
 
 type Refusal = (ErrorCode, String);
@@ -53,6 +47,8 @@ fn entries(
     resource: &DescribeConfigsResource,
 ) -> Result<Vec<ConfigEntry>, Refusal> {
     let broker = &context.broker;
+    let keys = keys(resource);
+    let keys = keys.as_deref();
     let name = resource.resource_name.as_str();
     match ConfigResourceType::from_id(resource.resource_type) {
         Some(ConfigResourceType::Topic) => {
@@ -64,10 +60,10 @@ fn entries(
                 return Err((ErrorCode::UnknownTopicOrPartition, text));
             }
             let overrides = image.configs().topic(name).map(|o| (**o).clone()).unwrap_or_default();
-            Ok(configs::describe_topic(broker, &overrides))
+            Ok(configs::describe_topic(broker, name, &overrides, keys))
         }
         Some(ConfigResourceType::Broker) if name.is_empty() => {
-            Ok(configs::describe_default_broker(broker))
+            Ok(configs::describe_default_broker(broker, keys))
         }
         Some(ConfigResourceType::Broker) => {
             // D-31
@@ -75,7 +71,7 @@ fn entries(
                 let text = format!("this is broker {}, not '{name}'", broker.node_id);
                 return Err((ErrorCode::InvalidRequest, text));
             }
-            Ok(configs::describe_broker(broker))
+            Ok(configs::describe_broker(broker, keys))
         }
         _ => {
             let text = format!("resource type {} is not served", resource.resource_type);
@@ -93,14 +89,14 @@ fn entry(
         .with_name(text(e.name))
         .with_value(e.value.map(text))
         .with_read_only(e.read_only)
-        .with_config_source(e.source as i8)
+        .with_config_source(e.source.wire())
         .with_is_sensitive(e.is_sensitive);
     if request.include_synonyms {
         let synonyms = e.synonyms.into_iter().map(|s| {
             DescribeConfigsSynonym::default()
                 .with_name(text(s.name))
                 .with_value(s.value.map(text))
-                .with_source(s.source as i8)
+                .with_source(s.source.wire())
         });
         out.synonyms = synonyms.collect();
     }

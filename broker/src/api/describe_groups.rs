@@ -1,6 +1,6 @@
 //! DescribeGroups (15). Rules: G-80.
 
-use strandline_group_coordinator::GroupDescription;
+use strandline_group_coordinator::{GroupDescription, GroupError};
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::DescribeGroupsRequest;
 use strandline_wire::messages::describe_groups_response::{
@@ -20,12 +20,12 @@ pub(super) async fn handle(
             .with_group_id(id.clone())
             .with_authorized_operations(NO_AUTHORIZED_OPERATIONS);
         match context.broker.groups.describe(id) {
-            Ok(Some(description)) => described(version, out, description),
-            Ok(None) if version >= 6 => out
+            Ok(description) => described(version, out, description),
+            Err(GroupError::GroupIdNotFound) if version >= 6 => out
                 .with_error_code(ErrorCode::GroupIdNotFound.code())
                 .with_error_message(some_text(format!("group {} not found", id.as_str())))
                 .with_group_state(text("Dead")),
-            Ok(None) => out.with_group_state(text("Dead")),
+            Err(GroupError::GroupIdNotFound) => out.with_group_state(text("Dead")),
             Err(e) => out.with_error_code(error_codes::for_group(e).code()),
         }
     });

@@ -40,5 +40,6 @@ fn end_offset(
 ) -> Result<(i32, i64), ErrorCode> {
     let partition = context.broker.replicas.by_name(topic, asked.partition)?;
     partition.check_epoch(asked.current_leader_epoch)?;
-    Ok(partition.log.end_offset_for_epoch(asked.leader_epoch))
+    let end = partition.log.end_offset_for_epoch(asked.leader_epoch);
+    Ok((end.epoch, end.end_offset))
 }

@@ -191,7 +191,7 @@ async fn append(context: &RequestContext, job: Job, now_ms: i64) -> PartitionRes
     };
     let size = batch.size_in_bytes();
     // Bytes that are accepted but not written yet are bounded for the whole broker.
-    context.broker.append_room.wait(&partition.log).await;
+    context.broker.append_room.wait().await;
     match partition.append(batch, now_ms) {
         Ok(appended) => {
             context.broker.metrics.topics.produced(&partition.id.topic, size);

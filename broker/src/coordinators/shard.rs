@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use strandline_env::{Clock, IoPool, Shutdown};
+use strandline_env::{Clock, Pool, Shutdown};
 use strandline_group_coordinator::{
     Append, AppendError, AppendToken, Effects, FetchedTopic, GroupConfig, GroupDescription,
     GroupError, GroupShard, ListGroupsFilter, ListedGroup, OffsetFetchQuery, Reply, Request,
@@ -27,8 +27,8 @@ const LOAD_RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct State {
-    /// `None` while the partition is being read.
-    shard: Option<GroupShard>,
+    /// Refuses by itself while the partition is being read.
+    shard: GroupShard,
     waiting: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
     next_deadline_ms: Option<i64>,
@@ -52,11 +52,11 @@ impl Shard {
         partition: Arc<Partition>,
         config: GroupConfig,
         clock: Clock,
-        io: IoPool,
+        io: Pool,
         shutdown: Shutdown,
     ) -> Arc<Self> {
         let state = State {
-            shard: None,
+            shard: GroupShard::new(config, Box::new(Uuid::new_v4)),
             waiting: HashMap::new(),
             next_request: 0,
             next_deadline_ms: None,
@@ -71,29 +71,23 @@ impl Shard {
         tokio::spawn(async move {
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = task.run(config, io) => {}
+                () = task.run(io) => {}
             }
         });
         shard
     }
 
-    async fn run(self: &Arc<Self>, config: GroupConfig, io: IoPool) {
+    async fn run(self: &Arc<Self>, io: Pool) {
         loop {
-            let (partition, config) = (Arc::clone(&self.partition), config.clone());
-            let now_ms = self.clock.now_ms();
-            let loaded = io.run(move || load::load(&partition, config, now_ms)).await;
-            match loaded {
-                Ok(Ok((shard, effects))) => {
-                    let in_flight = {
-                        let mut state = self.state.lock();
-                        state.shard = Some(shard);
-                        self.carry_out(&mut state, effects)
-                    };
-                    self.follow(in_flight);
+            let partition = Arc::clone(&self.partition);
+            match io.run(move || load::load(&partition)).await {
+                Ok(Ok(loader)) => {
+                    self.with_shard(|shard, now_ms| shard.start(loader, now_ms));
                     break;
                 }
                 Ok(Err(e)) => {
-                    tracing::error!(partition = %self.partition.id, error = %e, "load group coordinator");
+                    let partition = &self.partition.id;
+                    tracing::error!(%partition, error = %e, "load group coordinator");
                     tokio::time::sleep(LOAD_RETRY).await;
                 }
                 Err(_) => return,
@@ -119,24 +113,19 @@ impl Shard {
                 }
                 continue;
             }
-            let _ = self.with_shard(|shard, now_ms| ((), shard.on_tick(now_ms)));
+            self.with_shard(GroupShard::on_tick);
         }
     }
 
     /// Calls the shard and carries out what it says.
-    fn with_shard<T>(
-        self: &Arc<Self>,
-        call: impl FnOnce(&mut GroupShard, i64) -> (T, Effects),
-    ) -> Result<T, GroupError> {
+    fn with_shard(self: &Arc<Self>, call: impl FnOnce(&mut GroupShard, i64) -> Effects) {
         let now_ms = self.clock.now_ms();
-        let (value, in_flight) = {
+        let in_flight = {
             let mut state = self.state.lock();
-            let shard = state.shard.as_mut().ok_or(GroupError::CoordinatorLoadInProgress)?;
-            let (value, effects) = call(shard, now_ms);
-            (value, self.carry_out(&mut state, effects))
+            let effects = call(&mut state.shard, now_ms);
+            self.carry_out(&mut state, effects)
         };
         self.follow(in_flight);
-        Ok(value)
     }
 
     /// Sends replies and appends records; appends happen under the lock, in the order of their
@@ -157,18 +146,20 @@ impl Shard {
 
     fn append(&self, append: &Append) -> Result<Offset, AppendError> {
         let now_ms = self.clock.now_ms();
-        let mut batch = BatchBuilder::new(Compression::None, TimestampType::CreateTime);
+        let mut batch = BatchBuilder::new(Compression::None, TimestampType::CreateTime, 0);
         for record in &append.records {
-            batch.append(now_ms, Some(&record.key), record.value.as_deref(), &[]);
+            batch
+                .append(now_ms, Some(&record.key), record.value.as_deref(), &[])
+                .map_err(|_| AppendError::MessageTooLarge)?;
         }
-        let batch = batch.build();
-        let limit = self.partition.config().max_message_bytes();
+        let batch = batch.build().map_err(|_| AppendError::Unknown)?;
+        let limit = usize::try_from(self.partition.config().max_message_bytes).unwrap_or(0);
         if batch.size_in_bytes() > limit {
             return Err(AppendError::MessageTooLarge);
         }
         self.partition.append(batch, now_ms).map(|a| a.last_offset + 1).map_err(|e| match e {
-            LogAppendError::TooLarge { .. } => AppendError::RecordListTooLarge,
-            LogAppendError::Storage(_) => AppendError::StorageError,
+            LogAppendError::BatchLargerThanSegment { .. } => AppendError::RecordListTooLarge,
+            LogAppendError::Log(_) => AppendError::StorageError,
             _ => AppendError::Unknown,
         })
     }
@@ -190,7 +181,7 @@ impl Shard {
                         }),
                     Err(e) => Err(e),
                 };
-                let _ = shard.with_shard(|s, now_ms| ((), s.on_append_result(token, result, now_ms)));
+                shard.with_shard(|s, now_ms| s.on_append_result(token, result, now_ms));
             });
         }
     }
@@ -203,14 +194,7 @@ impl Shard {
             let mut state = self.state.lock();
             let id = RequestId(state.next_request);
             state.next_request += 1;
-            let Some(shard) = state.shard.as_mut() else {
-                // G-40: a member must not lose its place while its coordinator loads.
-                return match request {
-                    Request::Heartbeat(_) => Ok(Reply::Heartbeat(Ok(()))),
-                    _ => Err(GroupError::CoordinatorLoadInProgress),
-                };
-            };
-            let effects = shard.handle(id, request, now_ms);
+            let effects = state.shard.handle(id, request, now_ms);
             state.waiting.insert(id, sender);
             self.carry_out(&mut state, effects)
         };
@@ -220,31 +204,21 @@ impl Shard {
 
     pub(super) fn on_topics_deleted(self: &Arc<Self>, names: &[TopicName]) {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let _ = self.with_shard(|shard, now_ms| ((), shard.on_topics_deleted(&names, now_ms)));
-    }
-
-    fn read<T>(&self, read: impl FnOnce(&GroupShard) -> T) -> Result<T, GroupError> {
-        let state = self.state.lock();
-        state.shard.as_ref().map(read).ok_or(GroupError::CoordinatorLoadInProgress)
+        self.with_shard(|shard, now_ms| shard.on_topics_deleted(&names, now_ms));
     }
 
     pub(super) fn fetch_offsets(
         &self,
         query: &OffsetFetchQuery,
     ) -> Result<Vec<FetchedTopic>, GroupError> {
-        self.read(|shard| shard.fetch_offsets(query))
+        self.state.lock().shard.fetch_offsets(query)
     }
 
-    pub(super) fn describe(&self, group_id: &str) -> Result<Option<GroupDescription>, GroupError> {
-        self.read(|shard| shard.describe_group(group_id))
+    pub(super) fn describe(&self, group_id: &str) -> Result<GroupDescription, GroupError> {
+        self.state.lock().shard.describe_group(group_id)
     }
 
     pub(super) fn list(&self, filter: &ListGroupsFilter) -> Result<Vec<ListedGroup>, GroupError> {
-        self.read(|shard| shard.list_groups(filter))
+        self.state.lock().shard.list_groups(filter)
     }
-}
-
-/// Fresh member ids.
-pub(super) fn member_ids() -> impl FnMut() -> Uuid + Send {
-    Uuid::new_v4
 }

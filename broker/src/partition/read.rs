@@ -48,12 +48,12 @@ impl Partition {
         let offsets = self.log.offsets();
         let upper = match isolation {
             IsolationLevel::ReadUncommitted => offsets.high_watermark,
-            IsolationLevel::ReadCommitted => offsets.last_stable_offset,
+            IsolationLevel::ReadCommitted => offsets.last_stable,
         };
         Visible {
             high_watermark: offsets.high_watermark,
-            last_stable_offset: offsets.last_stable_offset,
-            log_start_offset: offsets.log_start_offset,
+            last_stable_offset: offsets.last_stable,
+            log_start_offset: offsets.log_start,
             upper,
         }
     }
@@ -89,12 +89,13 @@ impl Partition {
 
     /// F-23.
     fn divergence(&self, request: &ReadRequest) -> Result<Option<EpochEndOffset>, ErrorCode> {
-        let (epoch, end_offset) = self.log.end_offset_for_epoch(request.last_fetched_epoch);
-        if epoch < 0 || end_offset < 0 {
+        let end = self.log.end_offset_for_epoch(request.last_fetched_epoch);
+        if end.epoch < 0 || end.end_offset < 0 {
             return Err(ErrorCode::OffsetOutOfRange);
         }
-        let diverges = epoch < request.last_fetched_epoch || end_offset < request.offset;
-        Ok(diverges.then_some(EpochEndOffset { epoch, end_offset }))
+        let diverges = end.epoch < request.last_fetched_epoch || end.end_offset < request.offset;
+        let at = EpochEndOffset { epoch: end.epoch, end_offset: end.end_offset };
+        Ok(diverges.then_some(at))
     }
 
     /// Reads from memory only; `None` when the disk is needed.
@@ -104,8 +105,9 @@ impl Partition {
         max_bytes: usize,
         upper: Offset,
         min_one: bool,
-    ) -> Option<LogRead> {
-        self.log.read_from_memory(offset, max_bytes, upper, min_one)
+    ) -> Option<Result<LogRead, ErrorCode>> {
+        let read = self.log.read_from_memory(offset, max_bytes, upper, min_one)?;
+        Some(read.map_err(|e| read_error(&e)))
     }
 
     /// Reads from memory or disk; blocks on the disk.
@@ -116,11 +118,15 @@ impl Partition {
         upper: Offset,
         min_one: bool,
     ) -> Result<LogRead, ErrorCode> {
-        self.log.read(offset, max_bytes, upper, min_one).map_err(|e| match e {
-            // The range moved to the bucket, or away, since the plan was made; the client asks
-            // again and gets the right answer (F-21).
-            LogError::OutOfRange { .. } => ErrorCode::NotLeaderOrFollower,
-            other => error_codes::for_log(&other),
-        })
+        self.log.read(offset, max_bytes, upper, min_one).map_err(|e| read_error(&e))
+    }
+}
+
+fn read_error(error: &LogError) -> ErrorCode {
+    match error {
+        // The range moved to the bucket, or away, since the plan was made; the client asks again
+        // and gets the right answer (F-21).
+        LogError::OffsetOutOfRange { .. } => ErrorCode::NotLeaderOrFollower,
+        other => error_codes::for_log(other),
     }
 }

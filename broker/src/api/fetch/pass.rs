@@ -103,9 +103,13 @@ pub(super) async fn read(context: &RequestContext, wanted: &[Wanted], limits: &L
         reads.extend(closing);
         return total(reads);
     };
+    let has_remote = more.iter().any(|r| r.is_remote);
     read_remote(context, &wanted[rest..], &mut more, &mut budget).await;
     reads.extend(more.into_iter().map(|r| r.read));
-    total(reads)
+    let mut pass = total(reads);
+    // The wait for the bucket was the wait of this request (F-60).
+    pass.must_answer |= has_remote;
+    pass
 }
 
 fn total(reads: Vec<PartitionRead>) -> Pass {
@@ -157,11 +161,14 @@ fn read_memory(
         let limit = budget.limit(w.fetch.max_bytes);
         let offset = w.fetch.fetch_offset;
         let read = partition.read_from_memory(offset, limit, visible.upper, budget.is_first);
-        let Some(read) = read else {
-            return Err((reads, at, budget));
-        };
-        budget.spend(read.size_in_bytes);
-        reads.push(PartitionRead::local(visible, read));
+        match read {
+            Some(Ok(read)) => {
+                budget.spend(read.size_in_bytes);
+                reads.push(PartitionRead::local(visible, read));
+            }
+            Some(Err(code)) => reads.push(PartitionRead::error(code)),
+            None => return Err((reads, at, budget)),
+        }
     }
     Ok(reads)
 }

@@ -1,0 +1,105 @@
+//! What a broker does on its own: follow the metadata, checkpoint, expire, apply retention.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use strandline_env::Shutdown;
+use strandline_types::CONSUMER_OFFSETS_TOPIC;
+use tokio::sync::watch;
+
+use crate::broker::Broker;
+use crate::configs;
+
+/// Applies each newer image until shutdown.
+pub(crate) fn follow(broker: &Arc<Broker>, applied: watch::Sender<i64>, shutdown: &Shutdown) {
+    let (broker, shutdown) = (Arc::clone(broker), shutdown.clone());
+    tokio::spawn(async move {
+        let mut images = broker.metadata.subscribe();
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                changed = images.changed() => if changed.is_err() { return },
+            }
+            images.mark_unchanged();
+            apply_image(&broker, &applied).await;
+        }
+    });
+}
+
+/// Makes the broker what the newest image says.
+pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i64>) {
+    let image = broker.metadata.image();
+    let dynamic = configs::dynamic(&image, broker.node_id);
+    if *broker.config.get().dynamic() != dynamic {
+        broker.config.set_dynamic(&dynamic);
+        broker.replicas.refresh_configs();
+    }
+    let (replicas, offset) = (Arc::clone(&broker.replicas), image.offset());
+    let count = image
+        .topics()
+        .by_name(CONSUMER_OFFSETS_TOPIC)
+        .map_or(0, |t| i32::try_from(t.partitions().len()).unwrap_or(i32::MAX));
+    let Ok(change) = broker.io.run(move || replicas.apply(&image)).await else {
+        return;
+    };
+    for partition in &change.started {
+        if partition.id.topic.as_str() == CONSUMER_OFFSETS_TOPIC {
+            broker.groups.on_elected(partition, count);
+        }
+    }
+    if !change.deleted.is_empty() {
+        broker.groups.on_topics_deleted(&change.deleted);
+        for topic in &change.deleted {
+            broker.metrics.topics.forget(topic);
+        }
+    }
+    applied.send_replace(offset);
+}
+
+/// Starts the periodic work.
+pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
+    let settings = &broker.config.get().settings;
+    let ms = |n: i64| Duration::from_millis(u64::try_from(n).unwrap_or(1).max(1));
+    every(broker, shutdown, ms(settings.log_retention_check_interval_ms), |broker| {
+        let now_ms = broker.clock.now_ms();
+        for partition in broker.replicas.all() {
+            if let Err(e) = partition.apply_local_retention(now_ms) {
+                tracing::error!(partition = %partition.id, error = %e, "retention");
+            }
+        }
+    });
+    let producers = i64::from(settings.producer_id_expiration_check_interval_ms);
+    every(broker, shutdown, ms(producers), |broker| {
+        let now_ms = broker.clock.now_ms();
+        for partition in broker.replicas.all() {
+            partition.log.expire_producers(now_ms);
+        }
+    });
+    every(broker, shutdown, ms(settings.replica_high_watermark_checkpoint_interval_ms), |broker| {
+        if let Err(e) = broker.log_dir.checkpoint() {
+            tracing::error!(error = %e, "write checkpoints");
+        }
+    });
+}
+
+/// Runs `work` on the I/O pool at each interval until shutdown.
+fn every(
+    broker: &Arc<Broker>,
+    shutdown: &Shutdown,
+    interval: Duration,
+    work: fn(&Arc<Broker>),
+) {
+    let (broker, shutdown) = (Arc::clone(broker), shutdown.clone());
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(interval) => {}
+            }
+            let on_pool = Arc::clone(&broker);
+            if broker.io.run(move || work(&on_pool)).await.is_err() {
+                return;
+            }
+        }
+    });
+}

@@ -1,0 +1,383 @@
+//! The order in which a broker starts and stops, on one screen.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use strandline_bucket::{Bucket, BucketError, BucketMetrics, BucketOptions, OpenBucketError, S3Options};
+use strandline_config::{BrokerConfig, Listener, SecurityProtocol, TopicConfig, TopicKind};
+use strandline_env::{Clock, Pool, PoolOptions, Shutdown};
+use strandline_log::{FailedLog, LogDir, LogDirOptions, LogError, TailBudget};
+use strandline_metadata::{
+    BrokerRegistration, Listener as RegisteredListener, Metadata, MetadataOptions, OpenError,
+    RequestError, SecurityProtocol as RegisteredProtocol,
+};
+use strandline_telemetry::MetricsRegistry;
+use strandline_tiering::{RemoteTier, RemoteTierOptions, TieringError, TieringMetrics};
+use strandline_types::{BrokerId, TopicPartition};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::append_room::AppendRoom;
+use crate::broker::{Broker, ProducerIds};
+use crate::configs::{self, Validator};
+use crate::coordinators::GroupCoordinators;
+use crate::fetch_session::FetchSessions;
+use crate::housekeeping;
+use crate::http::{self, HttpState};
+use crate::metrics::BrokerMetrics;
+use crate::net::listener;
+use crate::replica_manager::ReplicaManager;
+use crate::settings::{LiveConfig, log_config};
+use crate::tier_scheduler;
+
+/// Tasks that do not end by themselves get this long when the broker stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a broker did not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServerError {
+    #[error("start the runtime")]
+    Runtime(#[source] std::io::Error),
+    #[error("listen on {address}")]
+    Listen { address: String, source: std::io::Error },
+    #[error("open the metadata")]
+    Metadata(#[from] OpenError),
+    #[error("open the log directory")]
+    Log(#[from] LogError),
+    #[error("open the object store {url}")]
+    OpenBucket { url: String, source: OpenBucketError },
+    #[error("use the object store {url}")]
+    Bucket { url: String, source: BucketError },
+    #[error("open the cold tier")]
+    Tier(#[from] TieringError),
+    #[error("register with the controller")]
+    Register(#[from] RequestError),
+}
+
+/// Runs a broker until it is told to stop.
+pub(crate) fn run(config: BrokerConfig) -> Result<(), ServerError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("strandline")
+        .build()
+        .map_err(ServerError::Runtime)?;
+    let result = runtime.block_on(serve(config));
+    runtime.shutdown_timeout(STOP_TIMEOUT);
+    result
+}
+
+async fn serve(config: BrokerConfig) -> Result<(), ServerError> {
+    let started = Instant::now();
+    let stop = stop_signal();
+    let shutdown = Shutdown::new();
+    let registry = MetricsRegistry::new();
+    // Sockets first: an address that is taken is the commonest reason not to start.
+    let sockets = bind(&config).await?;
+    let http_state = HttpState::new(registry.clone());
+    let http_address = serve_http(&config, &http_state, &shutdown).await?;
+    let broker = open(config, &sockets, &registry, &shutdown).await?;
+    tier_scheduler::start(&broker, &shutdown);
+    housekeeping::start(&broker, &shutdown);
+    announce(&broker, &sockets, http_address, started.elapsed());
+    for socket in sockets {
+        let accept = listener::accept(
+            socket.listener,
+            socket.name,
+            Arc::clone(&broker),
+            shutdown.clone(),
+        );
+        tokio::spawn(accept);
+    }
+    http_state.set_ready(&broker);
+    stop.await;
+    tracing::info!("stopping");
+    http_state.set_stopping();
+    shutdown.cancel();
+    close(&broker).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Completes at SIGTERM or SIGINT; listening starts at once, so that no signal is missed.
+fn stop_signal() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let terminate = signal(SignalKind::terminate());
+    let interrupt = signal(SignalKind::interrupt());
+    async move {
+        match (terminate, interrupt) {
+            (Ok(mut terminate), Ok(mut interrupt)) => {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            }
+            _ => {
+                tracing::warn!("signals cannot be caught; only SIGKILL ends this process");
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// A socket that listens for clients.
+struct BoundListener {
+    name: Arc<str>,
+    bound: SocketAddr,
+    listener: TcpListener,
+}
+
+async fn bind_to(host: &str, port: u16) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let host = if host.is_empty() { "0.0.0.0" } else { host };
+    let fault = |source| ServerError::Listen { address: format!("{host}:{port}"), source };
+    let listener = TcpListener::bind((host, port)).await.map_err(fault)?;
+    let bound = listener.local_addr().map_err(fault)?;
+    Ok((listener, bound))
+}
+
+async fn bind(config: &BrokerConfig) -> Result<Vec<BoundListener>, ServerError> {
+    let mut out = Vec::new();
+    for Listener { name, address, .. } in &config.listeners {
+        let (listener, bound) = bind_to(&address.host, address.port).await?;
+        out.push(BoundListener { name: name.as_str().into(), bound, listener });
+    }
+    Ok(out)
+}
+
+async fn serve_http(
+    config: &BrokerConfig,
+    state: &HttpState,
+    shutdown: &Shutdown,
+) -> Result<Option<SocketAddr>, ServerError> {
+    let Some(address) = &config.http_listener else { return Ok(None) };
+    let (listener, bound) = bind_to(&address.host, address.port).await?;
+    tokio::spawn(http::serve(listener, state.clone(), shutdown.clone()));
+    Ok(Some(bound))
+}
+
+/// Opens everything that lies on disks and in the bucket, and registers the broker.
+async fn open(
+    config: BrokerConfig,
+    sockets: &[BoundListener],
+    registry: &MetricsRegistry,
+    shutdown: &Shutdown,
+) -> Result<Arc<Broker>, ServerError> {
+    let node_id = BrokerId(config.settings.node_id);
+    let live = Arc::new(LiveConfig::new(config));
+    let config = live.get();
+    let metrics = BrokerMetrics::register(registry);
+    let clock = Clock::system();
+    let validator = Arc::new(Validator::new(Arc::clone(&live)));
+    let mut options = MetadataOptions::new(config.metadata_log_dir.clone(), node_id, validator);
+    options.cluster_id.clone_from(&config.strandline.cluster_id);
+    let metadata = Metadata::open(options).await?;
+    let cluster_id = metadata.cluster_id().to_owned();
+    live.set_dynamic(&configs::dynamic(&metadata.image(), node_id));
+    let io = pool("io", 4, 0)?;
+    let cpu = pool("cpu", 2, 0)?;
+    let tier = open_tier(&config, &cluster_id, registry).await?;
+    let (log_dir, broken) = open_logs(&live, &metadata, node_id, &io).await?;
+    let broker_epoch = register(&metadata, node_id, &config, sockets).await?;
+    let replicas = Arc::new(ReplicaManager::new(
+        node_id,
+        Arc::clone(&live),
+        Arc::clone(&log_dir),
+        tier,
+        broken,
+    ));
+    let groups = Arc::new(GroupCoordinators::new(
+        live.group_config(),
+        clock.clone(),
+        io.clone(),
+        shutdown.clone(),
+    ));
+    let (applied_sender, applied) = watch::channel(-1);
+    let log_dir_for_room = Arc::clone(&log_dir);
+    let slots = usize::try_from(config.settings.max_incremental_fetch_session_cache_slots);
+    let broker = Arc::new(Broker {
+        node_id,
+        cluster_id,
+        config: live,
+        clock,
+        metadata,
+        log_dir,
+        replicas,
+        groups,
+        producer_ids: ProducerIds::new(node_id, broker_epoch),
+        sessions: FetchSessions::new(slots.unwrap_or(0)),
+        connections: Arc::default(),
+        append_room: AppendRoom::new(log_dir_for_room),
+        metrics,
+        io,
+        cpu,
+        applied,
+    });
+    // The partitions are there before the first client is.
+    housekeeping::apply_image(&broker, &applied_sender).await;
+    housekeeping::follow(&broker, applied_sender, shutdown);
+    Ok(broker)
+}
+
+fn pool(name: &'static str, threads: usize, niceness: i32) -> Result<Pool, ServerError> {
+    let options = PoolOptions { name, threads, queue: 1024, niceness };
+    Pool::start(&options).map_err(ServerError::Runtime)
+}
+
+async fn open_tier(
+    config: &BrokerConfig,
+    cluster_id: &str,
+    registry: &MetricsRegistry,
+) -> Result<Option<Arc<RemoteTier>>, ServerError> {
+    if !config.settings.remote_log_storage_system_enable {
+        return Ok(None);
+    }
+    let raw = registry.raw();
+    let bucket_metrics = BucketMetrics::register(&mut raw.lock());
+    let ours = &config.strandline;
+    let options = BucketOptions {
+        s3: S3Options {
+            endpoint: ours.store_s3_endpoint.clone(),
+            region: ours.store_s3_region.clone(),
+            path_style_access: ours.store_s3_path_style_access,
+            ..S3Options::default()
+        },
+        ..BucketOptions::default()
+    };
+    let url = config.store_url.clone();
+    let bucket = Bucket::open(&url, options, bucket_metrics)
+        .map_err(|source| ServerError::OpenBucket { url: url.clone(), source })?;
+    bucket.probe().await.map_err(|source| ServerError::Bucket { url, source })?;
+    let metrics = TieringMetrics::register(&mut raw.lock());
+    let options = RemoteTierOptions {
+        bucket: Arc::new(bucket),
+        cluster_id: cluster_id.to_owned(),
+        node_id: BrokerId(config.settings.node_id),
+        cache_dir: config.cache_dir.clone(),
+        cache_memory_bytes: ours.cache_memory_bytes,
+        cache_disk_bytes: ours.cache_disk_bytes,
+        metrics,
+    };
+    Ok(Some(RemoteTier::open(options).await?))
+}
+
+/// Opens the log directory and recovers what is in it (L-20 … L-27). The partitions that cannot be
+/// opened are returned.
+async fn open_logs(
+    live: &Arc<LiveConfig>,
+    metadata: &Metadata,
+    node_id: BrokerId,
+    io: &Pool,
+) -> Result<(Arc<LogDir>, HashSet<TopicPartition>), ServerError> {
+    let config = live.get();
+    let tail = usize::try_from(config.strandline.tail_memory_bytes).unwrap_or(usize::MAX);
+    let mut options = LogDirOptions::new(metadata.cluster_id(), node_id, TailBudget::new(tail));
+    let threads = usize::try_from(config.settings.num_recovery_threads_per_data_dir);
+    options.recovery_threads = threads.unwrap_or(1);
+    let (image, live) = (metadata.image(), Arc::clone(live));
+    let opened = io.run(move || {
+        let dir = LogDir::open(&config.log_dir, options)?;
+        let loaded = dir.load_logs(&|partition, topic_id| {
+            let topic = image.topics().by_name(&partition.topic)?;
+            topic.partition(partition.partition).filter(|_| topic.id() == topic_id)?;
+            let none = BTreeMap::new();
+            let overrides = image.configs().topic(&partition.topic).map_or(&none, |map| map);
+            let kind = TopicKind::of(&partition.topic);
+            let (topic, _) = TopicConfig::resolve_stored(overrides, &config, kind);
+            Some(log_config(&topic, live.producer_id_expiration_ms()))
+        })?;
+        Ok((dir, loaded))
+    });
+    let opened: Result<_, LogError> = opened.await.unwrap_or(Err(LogError::Closed));
+    let (dir, loaded) = opened?;
+    for stray in loaded.strays {
+        let folder = stray.display();
+        tracing::warn!(%folder, "log of a topic that the metadata does not know: set aside");
+    }
+    let mut broken = HashSet::new();
+    for FailedLog { partition, error } in loaded.failed {
+        tracing::error!(%partition, %error, "the log cannot be opened: the partition is offline");
+        broken.insert(partition);
+    }
+    Ok((dir, broken))
+}
+
+async fn register(
+    metadata: &Metadata,
+    node_id: BrokerId,
+    config: &BrokerConfig,
+    sockets: &[BoundListener],
+) -> Result<i64, ServerError> {
+    let listeners = config.advertised_listeners.iter().map(|l| {
+        let bound = sockets.iter().find(|s| *s.name == *l.name).map(|s| s.bound.port());
+        let SecurityProtocol::Plaintext = l.security_protocol;
+        RegisteredListener {
+            name: l.name.clone(),
+            host: l.address.host.clone(),
+            // Port 0 is whatever the system gave.
+            port: if l.address.port == 0 { bound.unwrap_or(0) } else { l.address.port },
+            security_protocol: RegisteredProtocol::Plaintext,
+        }
+    });
+    let registration = BrokerRegistration {
+        broker_id: node_id,
+        incarnation_id: Uuid::new_v4(),
+        listeners: listeners.collect(),
+        rack: config.settings.broker_rack.clone(),
+        log_dirs: Vec::new(),
+        features: Vec::new(),
+        fenced: false,
+    };
+    Ok(metadata.register_broker(registration).await?)
+}
+
+/// Says where the broker listens and what the bucket is.
+fn announce(
+    broker: &Broker,
+    sockets: &[BoundListener],
+    http: Option<SocketAddr>,
+    took: Duration,
+) {
+    let config = broker.config.get();
+    let kafka: Vec<String> = sockets.iter().map(|s| s.bound.to_string()).collect();
+    let http = http.map_or_else(|| "off".to_owned(), |a| format!("http://{a}"));
+    let bucket = if config.settings.remote_log_storage_system_enable {
+        config.store_url.as_str()
+    } else {
+        "none (remote.log.storage.system.enable=false)"
+    };
+    let kafka = kafka.join(", ");
+    tracing::info!(
+        cluster = %broker.cluster_id,
+        node = %broker.node_id,
+        kafka,
+        http,
+        bucket,
+        data = %config.data_dir.display(),
+        took_ms = took.as_millis() as u64,
+        "ready"
+    );
+    let text = format!(
+        "strandline is ready: Kafka on {kafka}, HTTP on {http}, bucket {bucket}, data in {}\n",
+        config.data_dir.display()
+    );
+    // Nobody may be reading.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Leaves everything on the disk as a clean stop leaves it.
+async fn close(broker: &Arc<Broker>) {
+    for partition in broker.replicas.all() {
+        partition.resign();
+    }
+    let dir = Arc::clone(&broker.log_dir);
+    let closed = broker.io.run(move || dir.close()).await;
+    match closed {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => tracing::error!(error = %e, "close the log directory"),
+        Err(e) => tracing::error!(error = %e, "close the log directory"),
+    }
+    broker.metadata.shutdown().await;
+}

@@ -1,0 +1,37 @@
+//! Runs the fuzz targets: everything that takes bytes from outside.
+
+use std::process::Command;
+
+use crate::run::{Failure, program, root, say};
+
+/// Folder of a fuzz crate, and its target.
+const TARGETS: [(&str, &str); 2] =
+    [("crates/records/fuzz", "batch"), ("crates/wire/fuzz", "frame")];
+
+/// Runs every target for so many seconds. A finding fails the run; the input that shows it is in
+/// the `artifacts` folder beside the target.
+pub(crate) fn run(seconds: u32) -> Result<(), Failure> {
+    install()?;
+    for (folder, target) in TARGETS {
+        say(&format!("-- fuzz {folder} {target} for {seconds} s\n"));
+        program(
+            Command::new("cargo")
+                .args(["fuzz", "run", "--fuzz-dir"])
+                .arg(root().join(folder))
+                .args(["--sanitizer", "none", target, "--"])
+                .arg(format!("-max_total_time={seconds}"))
+                .args(["-rss_limit_mb=4096", "-timeout=20", "-print_final_stats=1"])
+                .env("RUSTC_BOOTSTRAP", "1"),
+        )?;
+    }
+    Ok(())
+}
+
+/// Builds cargo-fuzz unless it is there.
+fn install() -> Result<(), Failure> {
+    let there = Command::new("cargo").args(["fuzz", "--version"]).output();
+    if there.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    program(Command::new("cargo").args(["install", "--locked", "cargo-fuzz"]))
+}

@@ -1,0 +1,31 @@
+//! The cheap checks of the house; see docs/STYLE.md.
+
+mod files;
+mod imports;
+mod words;
+
+use crate::run::{Failure, root, say};
+
+/// A place that breaks a rule.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    /// File, from the root, with a line where there is one.
+    place: String,
+    /// What is wrong.
+    what: String,
+}
+
+/// Runs every check and reports all findings.
+pub(crate) fn run() -> Result<(), Failure> {
+    let sources = files::rust_files(&root())?;
+    let mut findings = files::check(&sources);
+    findings.extend(words::check(&sources));
+    findings.extend(imports::check(&root())?);
+    for finding in &findings {
+        say(&format!("{}: {}\n", finding.place, finding.what));
+    }
+    if findings.is_empty() {
+        return Ok(());
+    }
+    Err(Failure(format!("{} findings of tidy", findings.len())))
+}
