@@ -162,7 +162,10 @@ impl BatchHeader {
     /// its end. Errors: too few bytes for a header, a length below the minimum, another magic.
     pub fn parse(bytes: &[u8]) -> Result<Self, BatchError> {
         if bytes.len() < BATCH_HEAD_BYTES {
-            return Err(BatchError::Truncated { have: bytes.len(), need: BATCH_HEAD_BYTES });
+            return Err(BatchError::Truncated {
+                have: bytes.len(),
+                need: BATCH_HEAD_BYTES,
+            });
         }
         let header = Self {
             base_offset: i64::from_be_bytes(array(bytes, 0)),
@@ -195,7 +198,8 @@ impl BatchHeader {
 
     /// Offset of the last record (inclusive).
     pub fn last_offset(&self) -> Offset {
-        self.base_offset.wrapping_add(i64::from(self.last_offset_delta))
+        self.base_offset
+            .wrapping_add(i64::from(self.last_offset_delta))
     }
 
     /// Offset after the batch.
@@ -233,10 +237,16 @@ impl Batch {
         let header = BatchHeader::parse(&bytes)?;
         if header.size_in_bytes() != bytes.len() {
             let need = header.size_in_bytes();
-            return Err(BatchError::Truncated { have: bytes.len(), need });
+            return Err(BatchError::Truncated {
+                have: bytes.len(),
+                need,
+            });
         }
         let head = array(&bytes, 0);
-        Ok(Self { head, body: bytes.slice(BATCH_HEAD_BYTES..) })
+        Ok(Self {
+            head,
+            body: bytes.slice(BATCH_HEAD_BYTES..),
+        })
     }
 
     /// The decoded header.
@@ -283,7 +293,11 @@ impl Batch {
     pub fn verify_crc(&self) -> Result<(), BatchError> {
         let stored = u32::from_be_bytes(array(&self.head, CRC));
         let computed = self.compute_crc();
-        if stored == computed { Ok(()) } else { Err(BatchError::Crc { stored, computed }) }
+        if stored == computed {
+            Ok(())
+        } else {
+            Err(BatchError::Crc { stored, computed })
+        }
     }
 
     fn compute_crc(&self) -> u32 {
@@ -348,7 +362,9 @@ impl Batch {
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("header", &self.header()).finish_non_exhaustive()
+        f.debug_struct("Batch")
+            .field("header", &self.header())
+            .finish_non_exhaustive()
     }
 }
 
@@ -381,7 +397,10 @@ mod tests {
         assert_eq!(again, batch);
         assert!(again.verify_crc().is_ok());
         let h = again.header();
-        assert_eq!((h.base_offset, h.last_offset(), h.next_offset()), (7, 11, 12));
+        assert_eq!(
+            (h.base_offset, h.last_offset(), h.next_offset()),
+            (7, 11, 12)
+        );
         assert_eq!(h.last_sequence(), 2); // P-53: wraps
         assert_eq!(h.size_in_bytes(), 61 + 7);
     }
@@ -396,7 +415,10 @@ mod tests {
         batch.set_timestamps(TimestampType::LogAppendTime, 999);
         assert!(batch.verify_crc().is_ok());
         assert_ne!(before, batch.header().crc);
-        assert_eq!(batch.header().attributes.timestamp_type(), TimestampType::LogAppendTime);
+        assert_eq!(
+            batch.header().attributes.timestamp_type(),
+            TimestampType::LogAppendTime
+        );
     }
 
     // P-22
