@@ -9,9 +9,9 @@ mod writer;
 
 use strandline_types::{LeaderEpoch, Offset, ProducerId};
 
-pub(crate) use footer::{Footer, TRAILER_BYTES};
-pub(crate) use reader::{SegmentTail, verify_blocks};
-pub(crate) use writer::{SegmentObjectWriter, SegmentSummary, WriterOptions};
+pub(crate) use footer::Footer;
+pub(crate) use reader::SegmentTail;
+pub(crate) use writer::{Extras, SegmentObjectWriter, SegmentSummary, WriterOptions};
 
 /// Default size of the blocks that have a checksum each, in bytes.
 pub const BLOCK_BYTES: u32 = 256 * 1024;

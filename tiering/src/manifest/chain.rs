@@ -130,6 +130,15 @@ impl Chain {
         self.reload(&mut *self.head.lock().await).await
     }
 
+    /// Reads the newest manifest again if the one known is not certain or was not confirmed lately.
+    pub(crate) async fn refresh_if_stale(&self) -> Result<(), TieringError> {
+        let mut head = self.head.lock().await;
+        if !head.certain || self.stale(&head, 4) {
+            self.reload(&mut head).await?;
+        }
+        Ok(())
+    }
+
     /// Changes the truth. `edit` gets the newest manifest and may run several times, each time on
     /// what another writer left. Errors: those of `edit`; fenced; the store's. After an error
     /// nothing of the edit is true, unless its outcome says maybe: then the next call knows.

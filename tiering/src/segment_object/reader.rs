@@ -105,26 +105,17 @@ impl SegmentTail {
     /// Compares `bytes`, which lie at `position` of the batches, with the blocks' checksums. Both
     /// ends must be borders of blocks, or the end of the batches.
     pub(crate) fn verify(&self, position: u64, bytes: &[u8]) -> Result<(), DecodeError> {
-        verify_blocks(&self.block_checksums, self.footer.block_bytes, position, bytes)
-    }
-}
-
-/// See [`SegmentTail::verify`].
-pub(crate) fn verify_blocks(
-    checksums: &[u8],
-    block_bytes: u32,
-    position: u64,
-    bytes: &[u8],
-) -> Result<(), DecodeError> {
-    let first = (position / u64::from(block_bytes)) as usize;
-    for (i, block) in bytes.chunks(block_bytes as usize).enumerate() {
-        let mut reader = Reader::new(checksums.get((first + i) * 4..).unwrap_or_default());
-        if reader.u32("the checksums of blocks")? != crc32c::crc32c(block) {
-            let at = position + (i as u64) * u64::from(block_bytes);
-            return Err(DecodeError::Invalid(format!("the block at byte {at} has a wrong checksum")));
+        let block_bytes = self.footer.block_bytes;
+        let first = (position / u64::from(block_bytes)) as usize;
+        for (i, block) in bytes.chunks(block_bytes as usize).enumerate() {
+            let mut reader = Reader::new(self.block_checksums.get((first + i) * 4..).unwrap_or_default());
+            if reader.u32("the checksums of blocks")? != crc32c::crc32c(block) {
+                let at = position + (i as u64) * u64::from(block_bytes);
+                return Err(DecodeError::Invalid(format!("the block at byte {at} has a wrong checksum")));
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The position of the last entry whose key passes; keys grow, so those that pass come first.
