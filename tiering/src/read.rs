@@ -1,0 +1,9 @@
+//! Reading from the cold tier: offset → segment → chunks of fixed size → whole batches.
+
+pub(crate) mod budget;
+pub(crate) mod chunk_cache;
+pub(crate) mod fill;
+pub(crate) mod lookup;
+pub(crate) mod plan;
+pub(crate) mod read_ahead;
+pub(crate) mod reader;

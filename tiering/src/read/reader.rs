@@ -1,0 +1,263 @@
+//! One read: whole batches from the one that holds an offset, through as many segments as fit.
+//! Rules: F-4, F-64, F-66, S-15.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use strandline_records::{BATCH_HEAD_BYTES, BatchHeader};
+use strandline_types::Offset;
+
+use super::chunk_cache::ChunkHandle;
+use super::fill::{Fetcher, SegmentRef};
+use super::plan::Part;
+use super::read_ahead::Stream;
+use crate::error::TieringError;
+
+/// What a read of the cold tier found.
+#[derive(Debug, Clone, Default)]
+pub struct RemoteRead {
+    /// Each a run of whole batches; together in the order of their offsets.
+    pub parts: Vec<Bytes>,
+    /// Bytes of all parts.
+    pub size_in_bytes: usize,
+    /// Offset after the last batch; where the next read should begin, here or in the local log.
+    pub end_offset: Offset,
+}
+
+/// Chunks of one read that are fetched at the same time.
+const PARALLEL_CHUNKS: usize = 8;
+
+/// Collects batches until the budget is used up.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    pub(crate) read: RemoteRead,
+    from: Offset,
+    max_bytes: usize,
+    min_one: bool,
+    pub(crate) full: bool,
+}
+
+enum Choice {
+    Take,
+    Skip,
+    Stop,
+}
+
+impl Collector {
+    pub(crate) fn new(from: Offset, max_bytes: usize, min_one: bool) -> Self {
+        let read = RemoteRead { end_offset: from, ..RemoteRead::default() };
+        Self { read, from, max_bytes, min_one, full: false }
+    }
+
+    fn choose(&mut self, header: &BatchHeader) -> Choice {
+        if header.last_offset() < self.from {
+            return Choice::Skip;
+        }
+        let size = header.size_in_bytes();
+        let fits = self.read.size_in_bytes.saturating_add(size) <= self.max_bytes;
+        // F-64: a first batch that is too large goes out only to who must get one.
+        if !fits && !(self.min_one && self.read.size_in_bytes == 0) {
+            self.full = true;
+            return Choice::Stop;
+        }
+        self.read.size_in_bytes += size;
+        self.read.end_offset = header.next_offset();
+        Choice::Take
+    }
+
+    fn wanted(&self) -> u64 {
+        let left = self.max_bytes.saturating_sub(self.read.size_in_bytes) as u64;
+        left.max(u64::from(self.min_one))
+    }
+}
+
+/// Walks the batches of one segment.
+pub(crate) struct SegmentReader<'a> {
+    fetcher: &'a Fetcher,
+    segment: &'a SegmentRef,
+    stream: Option<&'a Stream>,
+    pub(crate) position: u64,
+    next_offset: Offset,
+    started: VecDeque<(Part, ChunkHandle)>,
+    current: Option<(Part, u64, Bytes)>,
+    /// A chunk was not there when it was needed.
+    pub(crate) waited: bool,
+}
+
+impl<'a> SegmentReader<'a> {
+    pub(crate) fn new(
+        fetcher: &'a Fetcher,
+        segment: &'a SegmentRef,
+        stream: Option<&'a Stream>,
+        position: u64,
+    ) -> Self {
+        let next_offset = segment.entry.base_offset;
+        Self {
+            fetcher,
+            segment,
+            stream,
+            position,
+            next_offset,
+            started: VecDeque::new(),
+            current: None,
+            waited: false,
+        }
+    }
+
+    /// Reads until the collector is full or the segment ends.
+    pub(crate) async fn collect(&mut self, into: &mut Collector) -> Result<(), TieringError> {
+        self.start(into.wanted());
+        while self.position < self.segment.cut.log_bytes && !into.full {
+            if let Some(run) = self.run_in_chunk(into).await? {
+                into.read.parts.push(run);
+                continue;
+            }
+            if into.full || self.position >= self.segment.cut.log_bytes {
+                return Ok(());
+            }
+            self.stitch(into).await?;
+        }
+        Ok(())
+    }
+
+    /// The next batch, whole; `None` at the end of the segment.
+    pub(crate) async fn next_batch(
+        &mut self,
+        wanted: impl Fn(&BatchHeader) -> bool,
+    ) -> Result<Option<(BatchHeader, Bytes)>, TieringError> {
+        while self.position < self.segment.cut.log_bytes {
+            let head = self.copy(self.position, BATCH_HEAD_BYTES as u64).await?;
+            let header = self.header(&head)?;
+            let at = self.position;
+            self.position += header.size_in_bytes() as u64;
+            if wanted(&header) {
+                let bytes = self.copy(at, header.size_in_bytes() as u64).await?;
+                return Ok(Some((header, bytes)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Starts fetching what a read of `bytes` needs.
+    fn start(&mut self, bytes: u64) {
+        for part in self.segment.cut.parts(self.position, bytes).into_iter().take(PARALLEL_CHUNKS) {
+            let handle = self.handle(part);
+            self.started.push_back((part, handle));
+        }
+    }
+
+    fn handle(&self, part: Part) -> ChunkHandle {
+        match self.stream {
+            Some(stream) => stream.part(self.fetcher, self.segment, part),
+            None => self.fetcher.part(self.segment, part),
+        }
+    }
+
+    /// The chunk with the byte at `position`, and the position of its first byte.
+    async fn chunk_at(&mut self, position: u64) -> Result<(u64, Bytes), TieringError> {
+        let (part, start) = self.segment.cut.part_at(position);
+        if let Some((current, start, bytes)) = &self.current
+            && *current == part
+        {
+            return Ok((*start, bytes.clone()));
+        }
+        while self.started.front().is_some_and(|(first, _)| *first != part) {
+            self.started.pop_front();
+        }
+        let handle = match self.started.pop_front() {
+            Some((_, handle)) => handle,
+            None => self.handle(part),
+        };
+        self.waited |= !handle.is_ready();
+        let bytes = match handle.get().await {
+            Ok(bytes) => bytes,
+            // It may have been fetched ahead, in worse times.
+            Err(error) if error.is_retriable() => self.fetcher.part(self.segment, part).get().await?,
+            Err(error) => return Err(error),
+        };
+        // A whole object has its indexes behind the batches.
+        let log = self.segment.cut.log_bytes - start;
+        let end = usize::try_from(log).unwrap_or(usize::MAX).min(bytes.len());
+        let bytes = bytes.slice(..end);
+        self.current = Some((part, start, bytes.clone()));
+        Ok((start, bytes))
+    }
+
+    /// Batches from the position on that lie in one chunk, as one slice of it.
+    async fn run_in_chunk(&mut self, into: &mut Collector) -> Result<Option<Bytes>, TieringError> {
+        let (start, chunk) = self.chunk_at(self.position).await?;
+        let at = |position: u64| usize::try_from(position - start).unwrap_or(usize::MAX);
+        let mut run = at(self.position)..at(self.position);
+        while let Some(rest) = chunk.get(run.end..).filter(|rest| rest.len() >= BATCH_HEAD_BYTES) {
+            let header = self.header(rest)?;
+            let size = header.size_in_bytes();
+            if size > rest.len() {
+                break;
+            }
+            match into.choose(&header) {
+                Choice::Stop => break,
+                Choice::Take => run.end += size,
+                Choice::Skip => run = run.end + size..run.end + size,
+            }
+            self.position += size as u64;
+            self.next_offset = header.next_offset();
+        }
+        Ok((!run.is_empty()).then(|| chunk.slice(run)))
+    }
+
+    /// The batch at the position, which spans chunks.
+    async fn stitch(&mut self, into: &mut Collector) -> Result<(), TieringError> {
+        let head = self.copy(self.position, BATCH_HEAD_BYTES as u64).await?;
+        let header = self.header(&head)?;
+        let size = header.size_in_bytes() as u64;
+        match into.choose(&header) {
+            Choice::Stop => return Ok(()),
+            Choice::Take => into.read.parts.push(self.copy(self.position, size).await?),
+            Choice::Skip => {}
+        }
+        self.position += size;
+        self.next_offset = header.next_offset();
+        Ok(())
+    }
+
+    async fn copy(&mut self, from: u64, len: u64) -> Result<Bytes, TieringError> {
+        if from.saturating_add(len) > self.segment.cut.log_bytes {
+            return Err(self.corrupt("a batch reaches behind the end"));
+        }
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let (start, chunk) = self.chunk_at(from).await?;
+        let at = usize::try_from(from - start).unwrap_or(usize::MAX);
+        if let Some(end) = at.checked_add(len)
+            && end <= chunk.len()
+        {
+            return Ok(chunk.slice(at..end));
+        }
+        let mut out = BytesMut::with_capacity(len);
+        while out.len() < len {
+            let position = from + out.len() as u64;
+            let (start, chunk) = self.chunk_at(position).await?;
+            let at = usize::try_from(position - start).unwrap_or(usize::MAX);
+            let rest = chunk.get(at..).unwrap_or_default();
+            let take = rest.len().min(len - out.len());
+            if take == 0 {
+                return Err(self.corrupt("a chunk is shorter than it should be"));
+            }
+            out.extend_from_slice(&rest[..take]);
+        }
+        Ok(out.freeze())
+    }
+
+    /// The checksums of the blocks were right, so what is wrong here was wrong when it was uploaded.
+    fn header(&self, bytes: &[u8]) -> Result<BatchHeader, TieringError> {
+        let header = BatchHeader::parse(bytes).map_err(|error| self.corrupt(&error.to_string()))?;
+        let entry = &self.segment.entry;
+        if header.base_offset < self.next_offset || header.last_offset() > entry.last_offset {
+            return Err(self.corrupt("its offsets are out of order"));
+        }
+        Ok(header)
+    }
+
+    fn corrupt(&self, why: &str) -> TieringError {
+        TieringError::corrupt(&self.segment.key, format!("at byte {}: {why}", self.position))
+    }
+}
