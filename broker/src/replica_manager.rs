@@ -194,7 +194,7 @@ impl ReplicaManager {
         };
         let remote_id = RemotePartitionId {
             topic_id: topic.id(),
-            topic: topic.name().clone(),
+            topic: topic.name().to_string(),
             partition: index,
         };
         let remote = RemoteHalf::new(self.tier.clone(), remote_id);

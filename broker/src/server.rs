@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use strandline_bucket::{Bucket, BucketError, BucketMetrics, BucketOptions, OpenBucketError, S3Options};
+use strandline_bucket::{
+    Bucket, BucketError, BucketOptions, OpenBucketError, S3Options, ServerSideEncryption,
+};
 use strandline_config::{BrokerConfig, Listener, SecurityProtocol, TopicConfig, TopicKind};
 use strandline_env::{Clock, Pool, PoolOptions, Shutdown};
 use strandline_log::{FailedLog, LogDir, LogDirOptions, LogError, TailBudget};
@@ -15,7 +17,7 @@ use strandline_metadata::{
     RequestError, SecurityProtocol as RegisteredProtocol,
 };
 use strandline_telemetry::MetricsRegistry;
-use strandline_tiering::{RemoteTier, RemoteTierOptions, TieringError, TieringMetrics};
+use strandline_tiering::{RemoteTier, RemoteTierOptions, TieringError};
 use strandline_types::{BrokerId, TopicPartition};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -235,32 +237,37 @@ async fn open_tier(
         return Ok(None);
     }
     let raw = registry.raw();
-    let bucket_metrics = BucketMetrics::register(&mut raw.lock());
     let ours = &config.strandline;
     let options = BucketOptions {
         s3: S3Options {
             endpoint: ours.store_s3_endpoint.clone(),
             region: ours.store_s3_region.clone(),
-            path_style_access: ours.store_s3_path_style_access,
-            ..S3Options::default()
+            path_style: ours.store_s3_path_style_access,
+            server_side_encryption: encryption(config),
         },
         ..BucketOptions::default()
     };
     let url = config.store_url.clone();
-    let bucket = Bucket::open(&url, options, bucket_metrics)
+    let bucket = Bucket::open(&url, options, &mut raw.lock())
         .map_err(|source| ServerError::OpenBucket { url: url.clone(), source })?;
     bucket.probe().await.map_err(|source| ServerError::Bucket { url, source })?;
-    let metrics = TieringMetrics::register(&mut raw.lock());
-    let options = RemoteTierOptions {
-        bucket: Arc::new(bucket),
-        cluster_id: cluster_id.to_owned(),
-        node_id: BrokerId(config.settings.node_id),
-        cache_dir: config.cache_dir.clone(),
-        cache_memory_bytes: ours.cache_memory_bytes,
-        cache_disk_bytes: ours.cache_disk_bytes,
-        metrics,
-    };
-    Ok(Some(RemoteTier::open(options).await?))
+    let node_id = BrokerId(config.settings.node_id);
+    let mut options =
+        RemoteTierOptions::new(bucket, cluster_id, node_id, config.cache_dir.clone());
+    options.cache_memory_bytes = ours.cache_memory_bytes;
+    options.cache_disk_bytes = Some(ours.cache_disk_bytes);
+    let tier = RemoteTier::open(options, &mut raw.lock())?;
+    Ok(Some(Arc::new(tier)))
+}
+
+fn encryption(config: &BrokerConfig) -> ServerSideEncryption {
+    match config.strandline.store_s3_server_side_encryption.as_deref() {
+        Some("AES256") => ServerSideEncryption::Aes256,
+        Some(_) => ServerSideEncryption::Kms {
+            key: config.strandline.store_s3_server_side_encryption_kms_key_id.clone(),
+        },
+        None => ServerSideEncryption::None,
+    }
 }
 
 /// Opens the log directory and recovers what is in it (L-20 … L-27). The partitions that cannot be

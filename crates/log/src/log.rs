@@ -3,6 +3,7 @@
 mod append;
 mod lifecycle;
 mod read;
+mod status;
 mod upkeep;
 
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ pub use append::Appended;
 pub(crate) use append::jitter;
 pub(crate) use lifecycle::marked_name;
 pub use read::{FetchPart, FileSlice, LogRead};
+pub use status::Behind;
 pub use upkeep::RetentionOutcome;
 
 /// Called when the writer has written up to an offset (exclusive), or cannot any more.

@@ -1,5 +1,7 @@
 //! One locked directory of logs: opening, loading, checkpoints, clean end (L-20…L-27, S-24).
 
+mod restore;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
@@ -24,6 +26,8 @@ use crate::producer_state::ProducerState;
 use crate::segment::{Segment, SegmentFile};
 use crate::segments::Segments;
 use crate::tail::TailBudget;
+
+pub use restore::RemoteStart;
 use crate::{meta_properties, partition_metadata, sys, writer};
 
 /// What a log directory needs to know of its broker.
@@ -128,6 +132,18 @@ impl LogDir {
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// The budget of the in-memory tail.
+    pub fn tail(&self) -> &Arc<TailBudget> {
+        &self.shared.tail
+    }
+
+    /// Bytes of the file system in all, and those that this process may still take; `None` when
+    /// the system does not say.
+    pub fn space(&self) -> Option<(u64, u64)> {
+        let stat = rustix::fs::statvfs(self.path()).ok()?;
+        Some((stat.f_blocks.checked_mul(stat.f_frsize)?, stat.f_bavail.checked_mul(stat.f_frsize)?))
     }
 
     /// The directory's own id, as Kafka writes it.

@@ -1,0 +1,100 @@
+//! The remote half of a partition: reads, lookups, uploads, and retention over both tiers.
+//!
+//! Rules: O-2 … O-9, F-60 … F-66, L-5, S-1, S-5, S-20 … S-23.
+
+mod lookup;
+mod upkeep;
+
+use std::fmt;
+
+use strandline_tiering::{RemotePartition, RemotePartitionId, RemoteRead, RemoteTier, TieringError};
+use strandline_types::{LeaderEpoch, Offset};
+use strandline_wire::ErrorCode;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+pub(crate) use lookup::OffsetLookup;
+pub(crate) use upkeep::TierLag;
+
+use crate::partition::Partition;
+
+/// The bucket's side of a partition; its chain is read when it is first needed.
+pub(crate) struct RemoteHalf {
+    tier: Option<Arc<RemoteTier>>,
+    id: RemotePartitionId,
+    opened: OnceCell<Arc<RemotePartition>>,
+}
+
+impl fmt::Debug for RemoteHalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteHalf").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl RemoteHalf {
+    pub(crate) fn new(tier: Option<Arc<RemoteTier>>, id: RemotePartitionId) -> Self {
+        Self { tier, id, opened: OnceCell::new() }
+    }
+
+    /// Opens the chain, or returns it. Errors: the store's; without a cold tier, that it is off.
+    pub(crate) async fn open(
+        &self,
+        leader_epoch: LeaderEpoch,
+    ) -> Result<&Arc<RemotePartition>, TieringError> {
+        let open = || async {
+            let tier = self.tier.as_ref().ok_or(TieringError::Deleted)?;
+            tier.open_partition(self.id.clone(), leader_epoch).await
+        };
+        let remote = self.opened.get_or_try_init(open).await?;
+        remote.set_leader_epoch(leader_epoch);
+        Ok(remote)
+    }
+
+    /// The chain, if it was opened.
+    pub(crate) fn get(&self) -> Option<&Arc<RemotePartition>> {
+        self.opened.get()
+    }
+
+    /// True when this broker has a cold tier.
+    pub(crate) fn exists(&self) -> bool {
+        self.tier.is_some()
+    }
+
+    /// Last offset in the bucket (inclusive), as far as it is known.
+    pub(crate) fn highest_offset(&self) -> Option<Offset> {
+        self.get().and_then(|remote| remote.highest_offset())
+    }
+
+    /// Bytes in the bucket, as far as they are known.
+    pub(crate) fn tiered_bytes(&self) -> Option<u64> {
+        self.get().map(|remote| remote.size_in_bytes())
+    }
+}
+
+impl Partition {
+    /// Reads whole batches from the bucket (F-64).
+    pub(crate) async fn read_remote(
+        &self,
+        offset: Offset,
+        max_bytes: usize,
+        min_one: bool,
+    ) -> Result<RemoteRead, ErrorCode> {
+        let remote = self.remote.open(self.leader_epoch()).await.map_err(|e| self.fault(&e))?;
+        remote.read(offset, max_bytes, min_one).await.map_err(|e| self.fault(&e))
+    }
+
+    /// Turns an error of the cold tier into a code, and logs what an operator must know.
+    fn fault(&self, error: &TieringError) -> ErrorCode {
+        let partition = &self.id;
+        if error.is_gone() {
+            // Retention was faster; the client asks again and gets the right answer (F-21).
+            return ErrorCode::NotLeaderOrFollower;
+        }
+        if error.is_corruption() {
+            tracing::error!(%partition, %error, "the cold tier is damaged");
+            return ErrorCode::CorruptMessage;
+        }
+        tracing::warn!(%partition, %error, "read from the cold tier");
+        ErrorCode::KafkaStorageError
+    }
+}

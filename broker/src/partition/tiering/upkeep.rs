@@ -1,0 +1,223 @@
+//! Moving a partition's segments to the bucket, and retention over both tiers.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use strandline_env::{Clock, Pool};
+use strandline_log::{LogError, SealedSegment};
+use strandline_tiering::{
+    AbortedTransaction, EpochStart, ExpireRequest, RemotePartition, SegmentSource, TieringError,
+};
+use strandline_types::Offset;
+
+use crate::partition::Partition;
+
+/// What of a partition is not in the bucket yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TierLag {
+    pub(crate) bytes: u64,
+    /// Age of the oldest append among them, in ms.
+    pub(crate) age_ms: i64,
+}
+
+/// A sealed segment of the log as the uploader reads it.
+#[derive(Debug)]
+struct LogSegment(SealedSegment);
+
+fn as_io(error: LogError) -> io::Error {
+    io::Error::other(error)
+}
+
+impl SegmentSource for LogSegment {
+    fn base_offset(&self) -> Offset {
+        self.0.base_offset
+    }
+
+    fn next_offset(&self) -> Offset {
+        self.0.next_offset
+    }
+
+    fn size_in_bytes(&self) -> u64 {
+        self.0.size_in_bytes
+    }
+
+    fn leader_epochs(&self) -> Vec<EpochStart> {
+        let epochs = self.0.leader_epochs.entries().iter();
+        epochs.map(|e| EpochStart { epoch: e.epoch, start_offset: e.start_offset }).collect()
+    }
+
+    fn aborted_transactions(&self) -> io::Result<Vec<AbortedTransaction>> {
+        let aborted = self.0.aborted_transactions().map_err(as_io)?;
+        let convert = |a: strandline_log::AbortedTransaction| AbortedTransaction {
+            producer_id: a.producer_id,
+            first_offset: a.first_offset,
+            last_offset: a.last_offset,
+            last_stable_offset: a.last_stable_offset,
+        };
+        Ok(aborted.into_iter().map(convert).collect())
+    }
+
+    fn producer_snapshot(&self) -> io::Result<Bytes> {
+        self.0.producer_snapshot().map_err(as_io)
+    }
+
+    fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
+        self.0.read_at(position, len).map_err(as_io)
+    }
+}
+
+impl Partition {
+    /// What waits for the bucket.
+    pub(crate) fn tier_lag(&self, now_ms: i64) -> TierLag {
+        let from = self.remote.highest_offset().map_or(0, |highest| highest + 1);
+        let waiting = self.log.behind(from);
+        let age_ms = waiting.first_append_ms.map_or(0, |at| now_ms.saturating_sub(at).max(0));
+        TierLag { bytes: waiting.bytes, age_ms }
+    }
+
+    /// True when [`Partition::tier`] would find something to do. Cheap.
+    pub(crate) fn needs_tiering(&self, now_ms: i64) -> bool {
+        let config = self.config();
+        if !self.remote.exists() || !config.remote_storage_enable {
+            return false;
+        }
+        // The chain says what is in the bucket; until it is read, nobody knows.
+        let Some(remote) = self.remote.get() else {
+            return self.log.log_end_offset() > 0;
+        };
+        let next = remote.highest_offset().map_or(self.log.log_start_offset(), |h| h + 1);
+        let is_sealed = self.log.active_base_offset() > next;
+        let delay_ms = config.strandline_tier_max_delay_ms;
+        let is_late = delay_ms > 0 && self.tier_lag(now_ms).age_ms > delay_ms;
+        !config.remote_log_copy_disable && (is_sealed || is_late)
+            || self.expiry_is_due(remote, now_ms)
+    }
+
+    /// True when retention may have something to do in the bucket.
+    fn expiry_is_due(&self, remote: &RemotePartition, now_ms: i64) -> bool {
+        let config = self.config();
+        let view = remote.view();
+        let excess = u64::try_from(config.retention_bytes)
+            .is_ok_and(|limit| view.size_in_bytes() + self.tier_lag(now_ms).bytes > limit);
+        let too_old = config.retention_ms >= 0
+            && view.oldest_timestamp().is_some_and(|at| now_ms - at > config.retention_ms);
+        let below_start = view.base_offset().is_some()
+            && self.log.log_start_offset() > view.log_start_offset();
+        excess || too_old || below_start || view.has_due_deletes(now_ms)
+    }
+
+    /// Uploads what is sealed, lets local copies go, and applies retention to the bucket.
+    pub(crate) async fn tier(self: &Arc<Self>, io: &Pool, clock: &Clock) -> Result<(), TieringError> {
+        let remote = Arc::clone(self.remote.open(self.leader_epoch()).await?);
+        let config = self.config();
+        if !config.remote_log_copy_disable {
+            self.roll_late(io, clock).await?;
+            self.upload_sealed(&remote, io, clock).await?;
+        }
+        self.run(io, {
+            let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
+            move || partition.apply_local_retention(now_ms)
+        })
+        .await?;
+        self.expire(&remote, clock).await
+    }
+
+    /// Runs something that blocks on the disk.
+    async fn run<T: Send + 'static>(
+        &self,
+        io: &Pool,
+        work: impl FnOnce() -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, TieringError> {
+        let done = io.run(work).await.map_err(|_| TieringError::Cancelled)?;
+        done.map_err(|e| TieringError::Source(as_io(e)))
+    }
+
+    /// Seals the active segment when its records have waited long enough (`strandline.tier.max.delay.ms`).
+    async fn roll_late(self: &Arc<Self>, io: &Pool, clock: &Clock) -> Result<(), TieringError> {
+        let delay_ms = self.config().strandline_tier_max_delay_ms;
+        if delay_ms <= 0 {
+            return Ok(());
+        }
+        let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
+        self.run(io, move || partition.log.roll_if_older_than(now_ms, delay_ms)).await?;
+        Ok(())
+    }
+
+    /// S-1: ascending, below the high watermark and the last stable offset.
+    async fn upload_sealed(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        io: &Pool,
+        clock: &Clock,
+    ) -> Result<(), TieringError> {
+        loop {
+            let from = remote.highest_offset().map_or(self.log.log_start_offset(), |h| h + 1);
+            let offsets = self.log.offsets();
+            let limit = offsets.high_watermark.min(offsets.last_stable);
+            let partition = Arc::clone(self);
+            let sealed =
+                self.run(io, move || partition.log.sealed_segments(from, limit)).await?;
+            let Some(segment) = sealed.into_iter().next() else { return Ok(()) };
+            let (base_offset, bytes) = (segment.base_offset, segment.size_in_bytes);
+            let source = Arc::new(LogSegment(segment));
+            match remote.upload(source, limit, clock.now_ms()).await {
+                Ok(_) => {
+                    let partition = &self.id;
+                    tracing::debug!(%partition, base_offset, bytes, "segment tiered");
+                }
+                // An earlier attempt had committed it after all.
+                Err(TieringError::Overlap { .. }) => {
+                    remote.refresh().await?;
+                    if remote.highest_offset().is_none_or(|h| h + 1 <= from) {
+                        return Ok(());
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+            let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
+            self.run(io, move || partition.apply_local_retention(now_ms)).await?;
+        }
+    }
+
+    /// Lets local segments go (S-20, L-30); blocks on the disk.
+    pub(crate) fn apply_local_retention(&self, now_ms: i64) -> Result<(), LogError> {
+        let outcome = self.log.apply_retention(now_ms, self.remote.highest_offset())?;
+        if outcome.deleted_segments > 0 {
+            let partition = &self.id;
+            let (segments, bytes) = (outcome.deleted_segments, outcome.deleted_bytes);
+            tracing::debug!(%partition, segments, bytes, "local segments deleted");
+            self.waiters.advance(self.log.high_watermark());
+        }
+        Ok(())
+    }
+
+    /// S-21, S-22: the bucket follows the log start, and the log start follows retention.
+    async fn expire(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        clock: &Clock,
+    ) -> Result<(), TieringError> {
+        let now_ms = clock.now_ms();
+        if !self.expiry_is_due(remote, now_ms) {
+            return Ok(());
+        }
+        let config = self.config();
+        let is_deleting = config.cleanup_policy.delete;
+        let request = ExpireRequest {
+            log_start_offset: self.log.log_start_offset(),
+            retention_ms: if is_deleting { config.retention_ms } else { -1 },
+            retention_bytes: if is_deleting { config.retention_bytes } else { -1 },
+            local_unuploaded_bytes: self.tier_lag(now_ms).bytes,
+        };
+        let expired = remote.expire(now_ms, request).await?;
+        if expired.segments > 0 {
+            let partition = &self.id;
+            let (segments, start) = (expired.segments, expired.log_start_offset);
+            tracing::debug!(%partition, segments, log_start_offset = start, "tiered segments expired");
+        }
+        let start = self.log.set_log_start_offset(expired.log_start_offset);
+        start.map_err(|e| TieringError::Source(as_io(e)))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! When the partitions of this broker are tiered, and how many at a time.
+//!
+//! Each partition is looked at every `remote.log.manager.task.interval.ms`, at the least once a
+//! second, and works alone: a store that fails or hangs for one does not hold up the others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use strandline_env::{Backoff, BackoffOptions, Shutdown};
+use strandline_types::TopicPartition;
+use tokio::sync::Semaphore;
+
+use crate::broker::Broker;
+use crate::partition::Partition;
+
+/// Longest time between two looks at a partition; a look costs next to nothing.
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
+/// Waits after failures of a partition (S-5, `remote.log.manager.task.retry.backoff.*`).
+const BACKOFF: BackoffOptions = BackoffOptions {
+    base: Duration::from_millis(500),
+    max: Duration::from_secs(30),
+    jitter: 0.2,
+};
+
+/// Partitions that are being worked on, or that wait after a failure.
+#[derive(Debug, Default)]
+struct InHand {
+    busy: Mutex<HashMap<TopicPartition, ()>>,
+    failures: Mutex<HashMap<TopicPartition, (Backoff, i64)>>,
+}
+
+/// Starts the work of the cold tier, if there is one.
+pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
+    let config = broker.config.get();
+    if !config.settings.remote_log_storage_system_enable {
+        return;
+    }
+    let interval = u64::try_from(config.settings.remote_log_manager_task_interval_ms);
+    let interval = Duration::from_millis(interval.unwrap_or(1)).min(MAX_INTERVAL);
+    let copiers = usize::try_from(config.settings.remote_log_manager_copier_thread_pool_size);
+    let permits = Arc::new(Semaphore::new(copiers.unwrap_or(1).max(1)));
+    let (broker, shutdown) = (Arc::clone(broker), shutdown.clone());
+    tokio::spawn(async move {
+        let in_hand = Arc::new(InHand::default());
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(interval) => {}
+            }
+            look(&broker, &in_hand, &permits, &shutdown);
+        }
+    });
+}
+
+/// Starts work on every partition that needs some.
+fn look(
+    broker: &Arc<Broker>,
+    in_hand: &Arc<InHand>,
+    permits: &Arc<Semaphore>,
+    shutdown: &Shutdown,
+) {
+    let now_ms = broker.clock.now_ms();
+    for partition in broker.replicas.all() {
+        if !partition.needs_tiering(now_ms) || !in_hand.take(&partition.id, now_ms) {
+            continue;
+        }
+        let (broker, in_hand) = (Arc::clone(broker), Arc::clone(in_hand));
+        let (permits, shutdown) = (Arc::clone(permits), shutdown.clone());
+        tokio::spawn(async move {
+            // Stopping cuts an upload off like a crash: nothing is half done afterwards.
+            let _ = shutdown.run_until(work(&broker, &partition, &in_hand, &permits)).await;
+            in_hand.busy.lock().remove(&partition.id);
+        });
+    }
+}
+
+async fn work(
+    broker: &Arc<Broker>,
+    partition: &Arc<Partition>,
+    in_hand: &InHand,
+    permits: &Semaphore,
+) {
+    let Ok(_permit) = permits.acquire().await else { return };
+    match partition.tier(&broker.io, &broker.clock).await {
+        Ok(()) => {
+            in_hand.failures.lock().remove(&partition.id);
+        }
+        Err(error) => {
+            let now_ms = broker.clock.now_ms();
+            let (attempts, wait) = in_hand.failed(&partition.id, now_ms);
+            let partition = &partition.id;
+            if attempts.is_power_of_two() {
+                tracing::warn!(%partition, %error, attempts, ?wait, "tiering failed, will try again");
+            }
+        }
+    }
+}
+
+impl InHand {
+    /// Takes a partition, unless it is being worked on or has just failed.
+    fn take(&self, id: &TopicPartition, now_ms: i64) -> bool {
+        if self.failures.lock().get(id).is_some_and(|(_, until)| now_ms < *until) {
+            return false;
+        }
+        self.busy.lock().insert(id.clone(), ()).is_none()
+    }
+
+    fn failed(&self, id: &TopicPartition, now_ms: i64) -> (u32, Duration) {
+        let mut failures = self.failures.lock();
+        let (backoff, until) =
+            failures.entry(id.clone()).or_insert_with(|| (Backoff::new(BACKOFF), 0));
+        let wait = backoff.next_delay();
+        *until = now_ms + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+        (backoff.attempts(), wait)
+    }
+}

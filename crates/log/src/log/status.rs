@@ -1,0 +1,39 @@
+//! What others ask a log about itself: is it well, what is not tiered yet.
+
+use strandline_types::Offset;
+
+use crate::log::{Log, Status};
+
+/// The part of a log from an offset on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Behind {
+    /// Bytes of the segments that reach behind the offset.
+    pub bytes: u64,
+    /// When the first of them got its first batch, in ms since the epoch; `None` without any.
+    pub first_append_ms: Option<i64>,
+}
+
+impl Log {
+    /// True when the log takes and gives nothing any more: its directory failed, or it is closed.
+    pub fn is_offline(&self) -> bool {
+        self.dir.fault().is_some() || self.state.lock().status != Status::Open
+    }
+
+    /// First offset of the segment that is appended to; everything below is sealed.
+    pub fn active_base_offset(&self) -> Offset {
+        self.state.lock().segments.active().base_offset
+    }
+
+    /// What lies at and behind `offset`, by whole segments.
+    pub fn behind(&self, offset: Offset) -> Behind {
+        let state = self.state.lock();
+        let mut behind = Behind::default();
+        for (segment, end) in state.segments.with_ends(self.log_end_offset()) {
+            if end > offset && segment.size > 0 {
+                behind.bytes += segment.size;
+                behind.first_append_ms.get_or_insert(segment.first_append_ms);
+            }
+        }
+        behind
+    }
+}
