@@ -26,9 +26,9 @@ use crate::producer_state::ProducerState;
 use crate::segment::{Segment, SegmentFile};
 use crate::segments::Segments;
 use crate::tail::TailBudget;
+use crate::{meta_properties, partition_metadata, sys, writer};
 
 pub use restore::RemoteStart;
-use crate::{meta_properties, partition_metadata, sys, writer};
 
 /// What a log directory needs to know of its broker.
 #[derive(Debug, Clone)]

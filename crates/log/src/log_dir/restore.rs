@@ -74,7 +74,8 @@ fn write_files(folder: &Path, topic_id: TopicId, start: &RemoteStart) -> Result<
     };
     put(folder.join("leader-epoch-checkpoint"), start.leader_epochs.encode().as_bytes())?;
     if !start.producer_snapshot.is_empty() {
-        put(SegmentFile::Snapshot.path(folder, start.next_offset), &start.producer_snapshot)?;
+        let name = format!("{:020}.snapshot", start.next_offset);
+        put(folder.join(name), &start.producer_snapshot)?;
     }
     put(SegmentFile::Log.path(folder, start.next_offset), &[])
 }
