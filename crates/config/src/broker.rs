@@ -118,13 +118,15 @@ impl BrokerConfig {
         warnings.extend(listeners.warnings);
         errors.0.extend(listeners.errors.0);
         let absolute = |path: &str| absolute(&machine.current_dir, path);
-        let log_dir = settings.log_dirs.as_deref().and_then(|dirs| dirs.first());
+        let log_dirs = settings.log_dirs.as_ref().unwrap_or(&settings.log_dir);
+        // An empty list was reported above.
+        let log_dir = log_dirs.first().cloned().unwrap_or_default();
         let data_dir = absolute(&strandline.data_dir);
         let config = Self {
             listeners: listeners.listeners,
             advertised_listeners: listeners.advertised,
             http_listener: HostPort::parse(&strandline.http_listener),
-            log_dir: absolute(log_dir.unwrap_or(&settings.log_dir)),
+            log_dir: absolute(&log_dir),
             metadata_log_dir: absolute(&settings.metadata_log_dir),
             cache_dir: data_dir.join("cache"),
             data_dir,

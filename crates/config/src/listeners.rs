@@ -189,7 +189,7 @@ impl ListenerSettings<'_> {
                 Some(protocol) => out.errors.0.push(ConfigError::NotServed {
                     name: setting.to_owned(),
                     value: item.clone(),
-                    allowed: format!("{protocol} is not served yet, only PLAINTEXT"),
+                    allowed: format!("{protocol} is not, only PLAINTEXT"),
                 }),
                 None => {
                     let reason = "the name has no protocol in listener.security.protocol.map";

@@ -26,10 +26,7 @@ pub(crate) fn check_broker(layers: &Layers, settings: &BrokerSettings) -> Vec<Co
     }
     for (name, dirs) in [
         ("log.dirs", settings.log_dirs.clone().unwrap_or_default()),
-        (
-            "log.dir",
-            settings.log_dir.split(',').map(str::to_owned).collect(),
-        ),
+        ("log.dir", settings.log_dir.clone()),
     ] {
         if dirs.len() > 1 {
             errors.push(not_served(name, &dirs.join(","), "one directory only"));

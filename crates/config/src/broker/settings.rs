@@ -33,7 +33,7 @@ settings! {
     "Listeners of `listeners` that are meant for controllers: left out, since the quorum is inside the broker for now."
     controller_listener_names: Option<Vec<String>> = optional("controller.listener.names", List);
     "Directory of the hot log, one folder per partition; a single one for now."
-    log_dir: String = derived("log.dir", Text, "`<strandline.data.dir>/log`").unlike_kafka("/tmp/kafka-logs");
+    log_dir: Vec<String> = derived("log.dir", List, "`<strandline.data.dir>/log`").unlike_kafka("/tmp/kafka-logs");
     "Same as `log.dir`, and wins over it; a single directory for now."
     log_dirs: Option<Vec<String>> = optional("log.dirs", List);
     "Directory of the cluster metadata."
