@@ -1,8 +1,15 @@
 //! The known name that a misspelt one resembles most.
 
+/// Longest name that is compared, in bytes.
+const LONGEST_NAME: usize = 100;
+
 /// The closest of `names`: one or two slips of the pen away, or with all its words and some more,
 /// or at least two thirds the same. `None` if nothing comes that near.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // Nobody means a setting by something so long, and comparing it would cost.
+    if name.len() > LONGEST_NAME {
+        return None;
+    }
     // A name in upper case is most likely the same name.
     let name = name.to_ascii_lowercase();
     let names: Vec<&str> = names.collect();

@@ -56,7 +56,8 @@ pub(crate) fn check_broker(layers: &Layers, settings: &BrokerSettings) -> Vec<Co
     errors
 }
 
-const COMPACTION: &str = "only 'delete' and the empty list are";
+/// What is accepted while compaction is not served.
+pub(crate) const COMPACTION: &str = "only 'delete' and the empty list are";
 
 /// What is wrong with a topic's settings taken together. `config` holds what was set, not yet what
 /// takes effect.

@@ -9,13 +9,15 @@ use strandline_types::{TimestampType, TopicName};
 
 use crate::broker::BrokerConfig;
 use crate::def::{Setting, Synonym, boolean, fraction, int, list, long, one_of};
-use crate::error::{ConfigError, ConfigErrors, Origin};
+use crate::error::{ConfigError, ConfigErrors, Origin, quote};
 use crate::layers::Layers;
 use crate::nearest::nearest;
 use crate::rules::{check_topic, check_transition};
 use crate::table::{Given, Reader, settings};
 use crate::value::{CleanupPolicy, CompressionType};
 
+/// Unknown names of one topic that are reported.
+const MOST_UNKNOWN: usize = 20;
 const MAX: &str = "9223372036854775807";
 
 const fn same(name: &'static str) -> Synonym {
@@ -262,7 +264,10 @@ fn unknown_names(overrides: &Overrides) -> impl Iterator<Item = ConfigError> {
     let unknown = overrides
         .keys()
         .filter(|name| topic_setting(name).is_none());
-    unknown.map(|name| unknown_topic_name(name))
+    // A request may hold millions of them.
+    unknown
+        .take(MOST_UNKNOWN)
+        .map(|name| unknown_topic_name(name))
 }
 
 /// A name that no topic has; a broker's name is answered with the topic's.
@@ -275,7 +280,7 @@ pub(crate) fn unknown_topic_name(name: &str) -> ConfigError {
         .map(|setting| setting.name)
         .or_else(|| nearest(name, names));
     ConfigError::UnknownName {
-        name: name.to_owned(),
+        name: quote(name),
         origin: Origin::Request,
         nearest: nearest.map(Into::into),
     }

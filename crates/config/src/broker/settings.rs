@@ -109,7 +109,7 @@ settings! {
     "Replicas of `__consumer_offsets`; as many as there are brokers if those are fewer."
     offsets_topic_replication_factor: i16 = short("offsets.topic.replication.factor", "3").at_least(1);
     "Segment size of `__consumer_offsets`, in bytes."
-    offsets_topic_segment_bytes: i32 = int("offsets.topic.segment.bytes", "104857600").at_least(1);
+    offsets_topic_segment_bytes: i32 = int("offsets.topic.segment.bytes", "104857600").at_least(1_048_576);
 
     // The cold tier.
     "Whether this broker has a cold tier at all."

@@ -1,7 +1,7 @@
 //! Changes by clients: operations on lists, dynamic broker settings.
 
 use strandline_config::{
-    AlterEntry, AlterOp, TopicKind, apply_to_broker, apply_to_topic, describe_broker,
+    AlterEntry, AlterOp, TopicConfig, TopicKind, apply_to_broker, apply_to_topic, describe_broker,
     validate_broker_dynamic,
 };
 
@@ -71,6 +71,20 @@ fn operations_that_make_no_sense_are_refused() {
         errors(apply_to_broker(&map(&[]), &[append], &broker(""))).len(),
         1
     );
+}
+
+#[test]
+fn long_names_and_values_are_cut_in_messages() {
+    let long = "é".repeat(1 << 20);
+    let mut wanted = map(&[("retention.ms", &long), (&long, "1")]);
+    wanted.extend((0..5000).map(|n| (format!("unknown.{n}"), String::new())));
+    let result = TopicConfig::resolve(&wanted, &broker(""), TopicKind::User);
+    let message = result.unwrap_err().to_string();
+    assert!(
+        message.len() < 5_000 && message.contains("(2097152 bytes)"),
+        "{message}"
+    );
+    assert!(message.ends_with("; and 1 more"), "{message}");
 }
 
 // D-43

@@ -180,6 +180,40 @@ fn a_topic_and_the_broker_have_the_same_defaults() {
     }
 }
 
+/// What the broker takes as a default for topics, a topic takes too: no file can make every topic
+/// wrong.
+#[test]
+fn what_the_broker_supplies_is_allowed_for_the_topic() {
+    let broker: BTreeMap<_, _> = settings_of(Scope::Broker)
+        .into_iter()
+        .map(|s| (s.name, s))
+        .collect();
+    for setting in settings_of(Scope::Topic) {
+        for synonym in setting.synonyms {
+            for number in [
+                -131_073,
+                -3,
+                -2,
+                -1,
+                0,
+                1,
+                9,
+                10,
+                18,
+                1 << 20,
+                i64::from(i32::MAX),
+                i64::MAX,
+            ] {
+                let factor = if number < 0 { 1 } else { synonym.multiplier };
+                let supplied = number.saturating_mul(factor);
+                let takes = broker[synonym.name].parse(&number.to_string()).is_ok();
+                let allows = setting.parse(&supplied.to_string()).is_ok();
+                assert!(!takes || allows, "{} = {number}", synonym.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn every_default_is_allowed() {
     let all = settings_of(Scope::Broker)

@@ -1,5 +1,7 @@
 //! Settings from the outside: what Kafka has, what a file may hold, what clients may change.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod alter;
 mod broker;
 mod kafka;
