@@ -2,13 +2,15 @@
 //!
 //! Rules: D-40, D-41, D-42, D-43.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::broker::{BrokerConfig, broker_setting};
+use crate::broker::known::{Standing, standing};
+use crate::broker::{BrokerConfig, broker_setting, not_served};
 use crate::def::{ConfigType, Setting};
 use crate::describe::{ConfigEntry, describe_broker, describe_topic};
-use crate::error::{ConfigError, ConfigErrors, Origin};
+use crate::error::{ConfigError, ConfigErrors, Origin, quote};
 use crate::layers::unknown_broker_name;
+use crate::rules::COMPACTION;
 use crate::table::{Given, parse};
 use crate::topic::{Overrides, TopicConfig, TopicKind, topic_setting, unknown_topic_name};
 
@@ -97,7 +99,7 @@ fn apply(
             }
             (_, Some(value)) => value,
             (_, None) => {
-                errors.0.push(ConfigError::NullValue { name: name.clone() });
+                errors.0.push(ConfigError::NullValue { name: quote(name) });
                 continue;
             }
         };
@@ -108,7 +110,7 @@ fn apply(
                 continue;
             }
             (_, Some(setting)) if setting.config_type != ConfigType::List => {
-                errors.0.push(ConfigError::NotAList { name: name.clone() });
+                errors.0.push(ConfigError::NotAList { name: quote(name) });
                 continue;
             }
             (op, Some(_)) => {
@@ -126,21 +128,21 @@ fn apply(
 }
 
 fn changed_list(before: &str, op: AlterOp, value: &str) -> String {
-    let items = |text: &str| -> Vec<String> {
+    fn items(text: &str) -> impl Iterator<Item = &str> {
         text.split(',')
             .map(str::trim)
             .filter(|item| !item.is_empty())
-            .map(Into::into)
-            .collect()
-    };
-    let mut list = items(before);
-    for item in items(value) {
-        match op {
-            AlterOp::Subtract => list.retain(|other| *other != item),
-            _ if list.contains(&item) => {}
-            _ => list.push(item),
-        }
     }
+    if op == AlterOp::Subtract {
+        let gone: BTreeSet<&str> = items(value).collect();
+        return items(before)
+            .filter(|item| !gone.contains(item))
+            .collect::<Vec<_>>()
+            .join(",");
+    }
+    let mut seen: BTreeSet<&str> = items(before).collect();
+    let mut list: Vec<&str> = items(before).collect();
+    list.extend(items(value).filter(|item| seen.insert(item)));
     list.join(",")
 }
 
@@ -178,22 +180,15 @@ pub fn validate_broker_dynamic(
 
 /// Whether one broker setting may be changed while the broker runs, to this value.
 pub(crate) fn check_dynamic(name: &str, value: &str) -> Result<(), ConfigError> {
+    let cannot_be_set = || not_served(name, value, "it cannot be set");
     let Some(setting) = broker_setting(name) else {
-        return Err(match crate::broker::known::standing(name) {
-            crate::broker::known::Standing::Known => ConfigError::NotServed {
-                name: name.to_owned(),
-                value: value.to_owned(),
-                allowed: "it cannot be set".to_owned(),
-            },
-            _ => unknown_broker_name(name, Origin::Request),
+        return Err(match standing(name) {
+            Standing::Known => cannot_be_set(),
+            Standing::Removed | Standing::Unknown => unknown_broker_name(name, Origin::Request),
         });
     };
     if !setting.served {
-        return Err(ConfigError::NotServed {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            allowed: "it cannot be set".to_owned(),
-        });
+        return Err(cannot_be_set());
     }
     if !setting.dynamic {
         return Err(ConfigError::ReadOnly {
@@ -206,11 +201,7 @@ pub(crate) fn check_dynamic(name: &str, value: &str) -> Result<(), ConfigError> 
     };
     parse(setting, &given)?;
     if name == "log.cleanup.policy" && value.contains("compact") {
-        return Err(ConfigError::NotServed {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            allowed: "only 'delete' and the empty list are".to_owned(),
-        });
+        return Err(not_served(name, value, COMPACTION));
     }
     Ok(())
 }

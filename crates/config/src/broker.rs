@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::broker::settings::{BrokerSettings, KAFKA_SETTINGS};
 use crate::broker::topic_defaults::TOPIC_DEFAULTS;
 use crate::def::Setting;
-use crate::error::{ConfigError, ConfigErrors, ConfigWarning};
+use crate::error::{ConfigError, ConfigErrors, ConfigWarning, quote};
 use crate::layers::{DynamicConfigs, Layers, Sources};
 use crate::listeners::{HostPort, Listener, ListenerSettings};
 use crate::rules::check_broker;
@@ -55,7 +55,8 @@ pub struct BrokerConfig {
     pub strandline: StrandlineSettings,
     /// Where to listen for clients, at least one.
     pub listeners: Vec<Listener>,
-    /// What clients are told, by listener name. Port 0 stands for the port that was bound.
+    /// What clients are told: one for each of `listeners`, in the same order. Port 0 stands for the
+    /// port that was bound.
     pub advertised_listeners: Vec<Listener>,
     /// Where to serve metrics and health; `None` = not at all.
     pub http_listener: Option<HostPort>,
@@ -118,13 +119,15 @@ impl BrokerConfig {
         warnings.extend(listeners.warnings);
         errors.0.extend(listeners.errors.0);
         let absolute = |path: &str| absolute(&machine.current_dir, path);
-        let log_dir = settings.log_dirs.as_deref().and_then(|dirs| dirs.first());
+        let log_dirs = settings.log_dirs.as_ref().unwrap_or(&settings.log_dir);
+        // An empty list was reported above.
+        let log_dir = log_dirs.first().cloned().unwrap_or_default();
         let data_dir = absolute(&strandline.data_dir);
         let config = Self {
             listeners: listeners.listeners,
             advertised_listeners: listeners.advertised,
             http_listener: HostPort::parse(&strandline.http_listener),
-            log_dir: absolute(log_dir.unwrap_or(&settings.log_dir)),
+            log_dir: absolute(&log_dir),
             metadata_log_dir: absolute(&settings.metadata_log_dir),
             cache_dir: data_dir.join("cache"),
             data_dir,
@@ -271,11 +274,11 @@ pub(crate) fn broker_synonyms(name: &'static str) -> Vec<&'static str> {
     vec![name]
 }
 
-/// A setting that is wrong in a way only this module knows.
+/// A value that Kafka would take and we do not yet.
 pub(crate) fn not_served(name: &str, value: &str, allowed: &str) -> ConfigError {
     ConfigError::NotServed {
         name: name.to_owned(),
-        value: value.to_owned(),
+        value: quote(value),
         allowed: allowed.to_owned(),
     }
 }

@@ -303,7 +303,7 @@ impl Setting {
         self
     }
 
-    pub(crate) const fn from_broker(mut self, synonyms: &'static [Synonym]) -> Self {
+    pub(crate) const fn inherits(mut self, synonyms: &'static [Synonym]) -> Self {
         self.synonyms = synonyms;
         self
     }

@@ -100,6 +100,23 @@ pub enum ConfigError {
     },
 }
 
+/// Longest piece of what somebody sent that is repeated to them, in bytes.
+const LONGEST_QUOTE: usize = 200;
+/// Errors that are put into one message.
+const MOST_IN_A_MESSAGE: usize = 20;
+
+/// The beginning of a text that may come from anywhere and be of any length.
+pub(crate) fn quote(text: &str) -> String {
+    if text.len() <= LONGEST_QUOTE {
+        return text.to_owned();
+    }
+    let end = (0..=LONGEST_QUOTE)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
+    format!("{}… ({} bytes)", &text[..end], text.len())
+}
+
 fn hint(nearest: Option<&str>) -> String {
     nearest
         .map(|name| format!("; did you mean '{name}'?"))
@@ -116,7 +133,8 @@ pub struct Conflict {
     pub reason: &'static str,
 }
 
-/// Everything that is wrong, never empty when returned as an error.
+/// Everything that is wrong, never empty when returned as an error. `Display` is one message of
+/// bounded length, for a client; for a start, show them one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConfigErrors(pub Vec<ConfigError>);
 
@@ -137,13 +155,16 @@ impl ConfigErrors {
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
+        for (index, error) in self.0.iter().take(MOST_IN_A_MESSAGE).enumerate() {
             if index > 0 {
                 f.write_str("; ")?;
             }
             error.fmt(f)?;
         }
-        Ok(())
+        match self.0.len().saturating_sub(MOST_IN_A_MESSAGE) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::broker::known::{KNOWN_TO_KAFKA, REMOVED_FROM_KAFKA, Standing, standing};
 use crate::broker::{broker_setting, broker_settings};
-use crate::error::{ConfigError, ConfigErrors, ConfigWarning, Origin};
+use crate::error::{ConfigError, ConfigErrors, ConfigWarning, Origin, quote};
 use crate::nearest::nearest;
 use crate::properties::parse_properties;
 use crate::table::{Given, parse};
@@ -17,7 +17,7 @@ use crate::topic::topic_setting;
 const ENVIRONMENT_PREFIX: &str = "STRANDLINE_";
 
 /// What the user gave at start, unread.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Sources {
     /// The properties file: its name, for messages, and its text.
     pub file: Option<(String, String)>,
@@ -25,6 +25,16 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// The arguments of `--set`, each `name=value`, in their order.
     pub flags: Vec<String>,
+}
+
+impl fmt::Debug for Sources {
+    /// Neither environment nor file: both may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.as_ref().map(|(name, _)| name);
+        f.debug_struct("Sources")
+            .field("file", &file)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Broker settings that clients changed while the broker ran, as the metadata keeps them.
@@ -238,7 +248,7 @@ pub(crate) fn unknown_broker_name(name: &str, origin: Origin) -> ConfigError {
         .map(|synonym| synonym.name)
         .or_else(|| nearest(name, known_names()));
     ConfigError::UnknownName {
-        name: name.to_owned(),
+        name: quote(name),
         origin,
         nearest: nearest.map(Into::into),
     }
@@ -270,4 +280,33 @@ fn nearest_variable<'a>(variable: &str, known: impl Iterator<Item = &'a String>)
     let known: Vec<String> = known.map(|name| bare(name)).collect();
     nearest(&bare(variable), known.iter().map(String::as_str))
         .map(|name| format!("{ENVIRONMENT_PREFIX}{}", name.to_ascii_uppercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_environment_name_means_one_setting() {
+        let mut seen = BTreeSet::new();
+        for name in known_names() {
+            assert!(seen.insert(environment_name(name)), "{name}");
+            assert!(!name.contains('_'), "{name}");
+        }
+        assert!(seen.len() > 400);
+    }
+
+    #[test]
+    fn secrets_are_not_in_debug_text() {
+        let sources = Sources {
+            file: Some(("f".into(), "node.id=31337".into())),
+            environment: vec![("AWS_SECRET_ACCESS_KEY".into(), "31337".into())],
+            flags: vec![],
+        };
+        let layers = sources.merge().layers;
+        assert!(!format!("{sources:?} {layers:?}").contains("31337"));
+        assert!(format!("{layers:?}").contains("node.id"));
+    }
 }

@@ -112,37 +112,44 @@ impl ListenerSettings<'_> {
                 );
             }
         }
-        out.advertised = match self.advertised {
-            Some(given) => {
-                let advertised = self.read("advertised.listeners", given, &mut out);
-                for listener in &advertised {
-                    if !listening.iter().any(|other| other.name == listener.name) {
-                        let reason = "every advertised listener must also be in listeners";
-                        out.conflict("advertised.listeners", &listener.name, reason);
-                    }
-                }
-                advertised
+        out.advertised = self.advertise(&listening, &mut out);
+        out.listeners = listening;
+        out
+    }
+
+    /// One advertised listener for each that listens, in the same order: the one given, or its own
+    /// address.
+    fn advertise(&self, listening: &[Listener], out: &mut ResolvedListeners) -> Vec<Listener> {
+        let given = self.read(
+            "advertised.listeners",
+            self.advertised.unwrap_or_default(),
+            out,
+        );
+        for listener in &given {
+            if !listening.iter().any(|other| other.name == listener.name) {
+                let reason = "every advertised listener must also be in listeners";
+                out.conflict("advertised.listeners", &listener.name, reason);
             }
-            None => listening.clone(),
-        };
-        let mut advertised = std::mem::take(&mut out.advertised);
-        for listener in &mut advertised {
-            if listener.address.host.is_empty() {
-                self.host_name.clone_into(&mut listener.address.host);
+        }
+        let advertised = listening.iter().map(|listener| {
+            let given = given.iter().find(|other| other.name == listener.name);
+            let mut advertised = given.unwrap_or(listener).clone();
+            let host = &mut advertised.address.host;
+            if host.is_empty() {
+                self.host_name.clone_into(host);
             }
-            if matches!(listener.address.host.as_str(), "0.0.0.0" | "::") {
+            if matches!(host.as_str(), "0.0.0.0" | "::") {
                 let reason = "clients cannot connect to this address: \
                               set advertised.listeners to a name or address that they can reach";
                 out.conflict(
                     "advertised.listeners",
-                    &listener.address.to_string(),
+                    &advertised.address.to_string(),
                     reason,
                 );
             }
-        }
-        out.listeners = listening;
-        out.advertised = advertised;
-        out
+            advertised
+        });
+        advertised.collect()
     }
 
     /// Reads one list; what is for controllers is left out with a warning.
@@ -189,7 +196,7 @@ impl ListenerSettings<'_> {
                 Some(protocol) => out.errors.0.push(ConfigError::NotServed {
                     name: setting.to_owned(),
                     value: item.clone(),
-                    allowed: format!("{protocol} is not served yet, only PLAINTEXT"),
+                    allowed: format!("{protocol} is not, only PLAINTEXT"),
                 }),
                 None => {
                     let reason = "the name has no protocol in listener.security.protocol.map";
@@ -223,7 +230,7 @@ impl ResolvedListeners {
 mod tests {
     use super::*;
 
-    const MAP: &str = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT";
+    const MAP: &str = "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT,CLIENTS:PLAINTEXT";
 
     fn resolve(listeners: &[&str], advertised: Option<&[&str]>) -> ResolvedListeners {
         let own = |items: &[&str]| -> Vec<String> { items.iter().map(|s| s.to_string()).collect() };
@@ -269,11 +276,11 @@ mod tests {
         );
         assert_eq!(resolve(all, None).errors.0.len(), 1);
         assert_eq!(
-            resolve(all, Some(&["OTHER://example.org:9092"]))
+            resolve(all, Some(&["CLIENTS://example.org:9092"]))
                 .errors
                 .0
                 .len(),
-            1
+            2
         );
         assert_eq!(
             resolve(&["PLAINTEXT://:1"], Some(&["SSL://a:1"]))
@@ -281,6 +288,12 @@ mod tests {
                 .0
                 .len(),
             1
+        );
+        let two = &["PLAINTEXT://:1", "CLIENTS://a:2"];
+        let out = resolve(two, Some(&["CLIENTS://b:3"]));
+        assert_eq!(
+            shown(&out.advertised),
+            ["PLAINTEXT://box:1", "CLIENTS://b:3"]
         );
     }
 

@@ -1,14 +1,38 @@
 //! The known name that a misspelt one resembles most.
 
-/// The closest of `names`, or `None` if nothing comes near (more than a third of it would change).
+/// Longest name that is compared, in bytes.
+const LONGEST_NAME: usize = 100;
+
+/// The closest of `names`: one or two slips of the pen away, or with all its words and some more,
+/// or at least two thirds the same. `None` if nothing comes that near.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // A name in upper case or with dashes is most likely the same name.
+    // Nobody means a setting by something so long, and comparing it would cost.
+    if name.len() > LONGEST_NAME {
+        return None;
+    }
+    // A name in upper case is most likely the same name.
     let name = name.to_ascii_lowercase();
-    names
-        .map(|candidate| (distance(&name, candidate), candidate))
-        .min()
-        .filter(|(distance, candidate)| distance * 3 <= candidate.len().max(name.len()))
-        .map(|(_, candidate)| candidate)
+    let names: Vec<&str> = names.collect();
+    let closest = names
+        .iter()
+        .map(|other| (distance(&name, other), *other))
+        .min();
+    let (edits, closest) = closest?;
+    if edits <= 2 {
+        return Some(closest);
+    }
+    let longer = names.into_iter().filter(|other| has_words(other, &name));
+    let near = (edits * 3 <= closest.len().max(name.len())).then_some(closest);
+    longer.min_by_key(|other| other.len()).or(near)
+}
+
+/// True if `long` has the words of `short`, at least two, in their order.
+fn has_words(long: &str, short: &str) -> bool {
+    let mut words = long.split('.');
+    short.contains('.')
+        && short
+            .split('.')
+            .all(|word| words.any(|other| other == word))
 }
 
 /// Edits (insert, delete, replace a byte, swap two neighbours) that turn `a` into `b`.
@@ -46,7 +70,9 @@ mod tests {
             nearest("log.retnetion.ms", names()),
             Some("log.retention.ms")
         );
+        assert_eq!(nearest("log.bytes", names()), Some("log.retention.bytes"));
         assert_eq!(nearest("completely.else", names()), None);
+        assert_eq!(nearest("log", names()), None);
         assert_eq!(distance("ab", "ba"), 1);
         assert_eq!(distance("", "abc"), 3);
     }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use crate::broker::broker_settings;
 use crate::broker::known::{KNOWN_PREFIXES, KNOWN_TO_KAFKA};
 use crate::def::{DefaultValue, Setting};
-use crate::layers::environment_name;
 use crate::topic::TOPIC_SETTINGS;
 
 const HEAD: &str = "\
@@ -128,11 +127,6 @@ fn not_served(page: &mut String, broker: &[&Setting]) {
         .chain(prefixes)
         .collect();
     let _ = writeln!(page, "{}.", all.join(", "));
-    let _ = writeln!(
-        page,
-        "\nFor example `{}` sets `log.retention.ms`.",
-        environment_name("log.retention.ms")
-    );
 }
 
 fn default_cell(setting: &Setting) -> String {
@@ -144,7 +138,7 @@ fn default_cell(setting: &Setting) -> String {
     }
 }
 
-/// A table cell may not hold a bar.
+/// A table cell may hold neither a bar nor what looks like HTML.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
+    text.replace('|', "\\|").replace('<', "\\<")
 }

@@ -26,10 +26,7 @@ pub(crate) fn check_broker(layers: &Layers, settings: &BrokerSettings) -> Vec<Co
     }
     for (name, dirs) in [
         ("log.dirs", settings.log_dirs.clone().unwrap_or_default()),
-        (
-            "log.dir",
-            settings.log_dir.split(',').map(str::to_owned).collect(),
-        ),
+        ("log.dir", settings.log_dir.clone()),
     ] {
         if dirs.len() > 1 {
             errors.push(not_served(name, &dirs.join(","), "one directory only"));
@@ -59,7 +56,8 @@ pub(crate) fn check_broker(layers: &Layers, settings: &BrokerSettings) -> Vec<Co
     errors
 }
 
-const COMPACTION: &str = "only 'delete' and the empty list are";
+/// What is accepted while compaction is not served.
+pub(crate) const COMPACTION: &str = "only 'delete' and the empty list are";
 
 /// What is wrong with a topic's settings taken together. `config` holds what was set, not yet what
 /// takes effect.

@@ -2,7 +2,7 @@
 //! reader that fills the fields.
 
 use crate::def::{DefaultValue, Setting};
-use crate::error::{ConfigError, ConfigErrors, Origin};
+use crate::error::{ConfigError, ConfigErrors, Origin, quote};
 use crate::value::{Field, Value};
 
 /// Writes a struct of typed settings and the table of their definitions from the same rows.
@@ -110,7 +110,7 @@ fn invalid(setting: &Setting, text: &str, allowed: String, origin: Origin) -> Co
     let value = if hidden {
         "[hidden]".to_owned()
     } else {
-        text.to_owned()
+        quote(text)
     };
     ConfigError::InvalidValue {
         name: setting.name.to_owned(),

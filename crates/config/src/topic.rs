@@ -9,13 +9,15 @@ use strandline_types::{TimestampType, TopicName};
 
 use crate::broker::BrokerConfig;
 use crate::def::{Setting, Synonym, boolean, fraction, int, list, long, one_of};
-use crate::error::{ConfigError, ConfigErrors, Origin};
+use crate::error::{ConfigError, ConfigErrors, Origin, quote};
 use crate::layers::Layers;
 use crate::nearest::nearest;
 use crate::rules::{check_topic, check_transition};
 use crate::table::{Given, Reader, settings};
 use crate::value::{CleanupPolicy, CompressionType};
 
+/// Unknown names of one topic that are reported.
+const MOST_UNKNOWN: usize = 20;
 const MAX: &str = "9223372036854775807";
 
 const fn same(name: &'static str) -> Synonym {
@@ -48,81 +50,81 @@ settings! {
     pub struct TopicConfig from TOPIC_SETTINGS;
 
     "How old segments go: `delete`; an empty list keeps everything. `compact` is not served yet."
-    cleanup_policy: CleanupPolicy = list("cleanup.policy", "delete").list_of(&["compact", "delete"]).from_broker(&[same("log.cleanup.policy")]);
+    cleanup_policy: CleanupPolicy = list("cleanup.policy", "delete").list_of(&["compact", "delete"]).inherits(&[same("log.cleanup.policy")]);
     "Level of gzip where the broker compresses; -1 = the codec's default."
-    compression_gzip_level: i32 = int("compression.gzip.level", "-1").check("INT, 1 to 9, or -1", is_gzip_level).from_broker(&[same("compression.gzip.level")]);
+    compression_gzip_level: i32 = int("compression.gzip.level", "-1").check("INT, 1 to 9, or -1", is_gzip_level).inherits(&[same("compression.gzip.level")]);
     "Level of lz4 where the broker compresses."
-    compression_lz4_level: i32 = int("compression.lz4.level", "9").between(1, 17).from_broker(&[same("compression.lz4.level")]);
+    compression_lz4_level: i32 = int("compression.lz4.level", "9").between(1, 17).inherits(&[same("compression.lz4.level")]);
     "How batches are stored: as the producer compressed them, or with this codec."
-    compression_type: CompressionType = one_of("compression.type", "producer", CompressionType::NAMES).from_broker(&[same("compression.type")]);
+    compression_type: CompressionType = one_of("compression.type", "producer", CompressionType::NAMES).inherits(&[same("compression.type")]);
     "Level of zstd where the broker compresses."
-    compression_zstd_level: i32 = int("compression.zstd.level", "3").between(-131_072, 22).from_broker(&[same("compression.zstd.level")]);
+    compression_zstd_level: i32 = int("compression.zstd.level", "3").between(-131_072, 22).inherits(&[same("compression.zstd.level")]);
     "How long tombstones are kept in a compacted topic, in ms."
-    delete_retention_ms: i64 = long("delete.retention.ms", "86400000").at_least(0).from_broker(&[same("log.cleaner.delete.retention.ms")]).not_served();
+    delete_retention_ms: i64 = long("delete.retention.ms", "86400000").at_least(0).inherits(&[same("log.cleaner.delete.retention.ms")]).not_served();
     "Records of share groups that cannot be delivered go to the topic as a dead letter queue."
     errors_deadletterqueue_group_enable: bool = boolean("errors.deadletterqueue.group.enable", "false").not_served();
     "How long the file of a deleted segment stays on disk, in ms."
-    file_delete_delay_ms: i64 = long("file.delete.delay.ms", "60000").at_least(0).from_broker(&[same("log.segment.delete.delay.ms")]);
+    file_delete_delay_ms: i64 = long("file.delete.delay.ms", "60000").at_least(0).inherits(&[same("log.segment.delete.delay.ms")]);
     "Records after which the log is flushed to disk."
-    flush_messages: i64 = long("flush.messages", MAX).at_least(1).from_broker(&[same("log.flush.interval.messages")]);
+    flush_messages: i64 = long("flush.messages", MAX).at_least(1).inherits(&[same("log.flush.interval.messages")]);
     "Time after which the log is flushed to disk, in ms."
-    flush_ms: i64 = long("flush.ms", MAX).at_least(0).from_broker(&[same("log.flush.interval.ms"), same("log.flush.scheduler.interval.ms")]);
+    flush_ms: i64 = long("flush.ms", MAX).at_least(0).inherits(&[same("log.flush.interval.ms"), same("log.flush.scheduler.interval.ms")]);
     "Replicas whose fetching is throttled, `partition:broker`."
     follower_replication_throttled_replicas: Vec<String> = list("follower.replication.throttled.replicas", "").not_served();
     "Bytes of a segment between two index entries."
-    index_interval_bytes: i32 = int("index.interval.bytes", "4096").at_least(0).from_broker(&[same("log.index.interval.bytes")]);
+    index_interval_bytes: i32 = int("index.interval.bytes", "4096").at_least(0).inherits(&[same("log.index.interval.bytes")]);
     "Replicas whose serving is throttled, `partition:broker`."
     leader_replication_throttled_replicas: Vec<String> = list("leader.replication.throttled.replicas", "").not_served();
     "Bytes of a partition that stay on disk once tiered; -2 = as `retention.bytes`, -1 = no limit."
-    local_retention_bytes: i64 = long("local.retention.bytes", "-2").at_least(-2).from_broker(&[same("log.local.retention.bytes")]);
+    local_retention_bytes: i64 = long("local.retention.bytes", "-2").at_least(-2).inherits(&[same("log.local.retention.bytes")]);
     "Time that segments stay on disk once tiered, in ms; -2 = as `retention.ms`, -1 = no limit."
-    local_retention_ms: i64 = long("local.retention.ms", "-2").at_least(-2).from_broker(&[same("log.local.retention.ms")]);
+    local_retention_ms: i64 = long("local.retention.ms", "-2").at_least(-2).inherits(&[same("log.local.retention.ms")]);
     "Longest time that a record stays out of compaction, in ms."
-    max_compaction_lag_ms: i64 = long("max.compaction.lag.ms", MAX).at_least(1).from_broker(&[same("log.cleaner.max.compaction.lag.ms")]).not_served();
+    max_compaction_lag_ms: i64 = long("max.compaction.lag.ms", MAX).at_least(1).inherits(&[same("log.cleaner.max.compaction.lag.ms")]).not_served();
     "Largest batch after decompression, in bytes."
-    max_decompressed_message_bytes: i32 = int("max.decompressed.message.bytes", "2147483639").between(1, 2_147_483_639).from_broker(&[same("max.decompressed.message.bytes")]);
+    max_decompressed_message_bytes: i32 = int("max.decompressed.message.bytes", "2147483639").between(1, 2_147_483_639).inherits(&[same("max.decompressed.message.bytes")]);
     "Largest batch as it arrives, in bytes."
-    max_message_bytes: i32 = int("max.message.bytes", "1048588").at_least(0).from_broker(&[same("message.max.bytes")]);
+    max_message_bytes: i32 = int("max.message.bytes", "1048588").at_least(0).inherits(&[same("message.max.bytes")]);
     "How far in the future a record's timestamp may lie, in ms."
-    message_timestamp_after_max_ms: i64 = long("message.timestamp.after.max.ms", "3600000").at_least(0).from_broker(&[same("log.message.timestamp.after.max.ms")]);
+    message_timestamp_after_max_ms: i64 = long("message.timestamp.after.max.ms", "3600000").at_least(0).inherits(&[same("log.message.timestamp.after.max.ms")]);
     "How far in the past a record's timestamp may lie, in ms."
-    message_timestamp_before_max_ms: i64 = long("message.timestamp.before.max.ms", MAX).at_least(0).from_broker(&[same("log.message.timestamp.before.max.ms")]);
+    message_timestamp_before_max_ms: i64 = long("message.timestamp.before.max.ms", MAX).at_least(0).inherits(&[same("log.message.timestamp.before.max.ms")]);
     "Who sets the timestamp of a record: the producer or the broker."
-    message_timestamp_type: TimestampType = one_of("message.timestamp.type", "CreateTime", &["CreateTime", "LogAppendTime"]).from_broker(&[same("log.message.timestamp.type")]);
+    message_timestamp_type: TimestampType = one_of("message.timestamp.type", "CreateTime", &["CreateTime", "LogAppendTime"]).inherits(&[same("log.message.timestamp.type")]);
     "Share of a compacted log that must be dirty before it is cleaned."
-    min_cleanable_dirty_ratio: f64 = fraction("min.cleanable.dirty.ratio", "0.5", 0.0, 1.0).from_broker(&[same("log.cleaner.min.cleanable.ratio")]).not_served();
+    min_cleanable_dirty_ratio: f64 = fraction("min.cleanable.dirty.ratio", "0.5", 0.0, 1.0).inherits(&[same("log.cleaner.min.cleanable.ratio")]).not_served();
     "Shortest time that a record stays out of compaction, in ms."
-    min_compaction_lag_ms: i64 = long("min.compaction.lag.ms", "0").at_least(0).from_broker(&[same("log.cleaner.min.compaction.lag.ms")]).not_served();
+    min_compaction_lag_ms: i64 = long("min.compaction.lag.ms", "0").at_least(0).inherits(&[same("log.cleaner.min.compaction.lag.ms")]).not_served();
     "In-sync replicas without which acks=all is refused."
-    min_insync_replicas: i32 = int("min.insync.replicas", "1").at_least(1).from_broker(&[same("min.insync.replicas")]);
+    min_insync_replicas: i32 = int("min.insync.replicas", "1").at_least(1).inherits(&[same("min.insync.replicas")]);
     "Segments get their disk space when they are created."
-    preallocate: bool = boolean("preallocate", "false").from_broker(&[same("log.preallocate")]);
+    preallocate: bool = boolean("preallocate", "false").inherits(&[same("log.preallocate")]);
     "Bytes that a segment must be behind before it is tiered."
-    remote_copy_lag_bytes: i64 = long("remote.copy.lag.bytes", "-1").at_least(-1).from_broker(&[same("log.remote.copy.lag.bytes")]).not_served();
+    remote_copy_lag_bytes: i64 = long("remote.copy.lag.bytes", "-1").at_least(-1).inherits(&[same("log.remote.copy.lag.bytes")]).not_served();
     "Age that a segment must have before it is tiered, in ms."
-    remote_copy_lag_ms: i64 = long("remote.copy.lag.ms", "0").at_least(-1).from_broker(&[same("log.remote.copy.lag.ms")]).not_served();
+    remote_copy_lag_ms: i64 = long("remote.copy.lag.ms", "0").at_least(-1).inherits(&[same("log.remote.copy.lag.ms")]).not_served();
     "Nothing more is tiered; what is in the bucket stays readable."
     remote_log_copy_disable: bool = boolean("remote.log.copy.disable", "false");
     "Switching `remote.storage.enable` off deletes what is in the bucket; must be true to do so."
     remote_log_delete_on_disable: bool = boolean("remote.log.delete.on.disable", "false");
     "The topic is tiered. Never in effect for a compacted or internal topic."
-    remote_storage_enable: bool = boolean("remote.storage.enable", "true").unlike_kafka("false").from_broker(&[same("strandline.remote.storage.enable")]);
+    remote_storage_enable: bool = boolean("remote.storage.enable", "true").unlike_kafka("false").inherits(&[same("strandline.remote.storage.enable")]);
     "Bytes of a partition that are kept over both tiers; -1 = no limit."
-    retention_bytes: i64 = long("retention.bytes", "-1").at_least(-1).from_broker(&[same("log.retention.bytes")]);
+    retention_bytes: i64 = long("retention.bytes", "-1").at_least(-1).inherits(&[same("log.retention.bytes")]);
     "How long segments are kept over both tiers, in ms; -1 = for ever."
-    retention_ms: i64 = long("retention.ms", "604800000").at_least(-1).from_broker(&[same("log.retention.ms"), minutes("log.retention.minutes"), hours("log.retention.hours")]);
+    retention_ms: i64 = long("retention.ms", "604800000").at_least(-1).inherits(&[same("log.retention.ms"), minutes("log.retention.minutes"), hours("log.retention.hours")]);
     "Size at which a segment is rolled, in bytes."
-    segment_bytes: i32 = int("segment.bytes", "1073741824").at_least(1_048_576).from_broker(&[same("log.segment.bytes")]);
+    segment_bytes: i32 = int("segment.bytes", "1073741824").at_least(1_048_576).inherits(&[same("log.segment.bytes")]);
     "Largest index of a segment, in bytes; a full one rolls the segment."
-    segment_index_bytes: i32 = int("segment.index.bytes", "10485760").at_least(4).from_broker(&[same("log.index.size.max.bytes")]);
+    segment_index_bytes: i32 = int("segment.index.bytes", "10485760").at_least(4).inherits(&[same("log.index.size.max.bytes")]);
     "Random part taken off the age at which a segment is rolled, in ms."
-    segment_jitter_ms: i64 = long("segment.jitter.ms", "0").at_least(0).from_broker(&[same("log.roll.jitter.ms"), hours("log.roll.jitter.hours")]);
+    segment_jitter_ms: i64 = long("segment.jitter.ms", "0").at_least(0).inherits(&[same("log.roll.jitter.ms"), hours("log.roll.jitter.hours")]);
     "Age at which a segment is rolled, in ms."
-    segment_ms: i64 = long("segment.ms", "604800000").at_least(1).from_broker(&[same("log.roll.ms"), hours("log.roll.hours")]);
+    segment_ms: i64 = long("segment.ms", "604800000").at_least(1).inherits(&[same("log.roll.ms"), hours("log.roll.hours")]);
     "Longest time that a record stays un-tiered, in ms; 0 = until its segment is rolled."
-    strandline_tier_max_delay_ms: i64 = long("strandline.tier.max.delay.ms", "3600000").at_least(0).from_broker(&[same("strandline.tier.max.delay.ms")]);
+    strandline_tier_max_delay_ms: i64 = long("strandline.tier.max.delay.ms", "3600000").at_least(0).inherits(&[same("strandline.tier.max.delay.ms")]);
     "A replica that is not in sync may lead when no other is left."
-    unclean_leader_election_enable: bool = boolean("unclean.leader.election.enable", "false").from_broker(&[same("unclean.leader.election.enable")]).not_served();
+    unclean_leader_election_enable: bool = boolean("unclean.leader.election.enable", "false").inherits(&[same("unclean.leader.election.enable")]).not_served();
 }
 
 pub(crate) fn is_gzip_level(text: &str) -> bool {
@@ -262,7 +264,10 @@ fn unknown_names(overrides: &Overrides) -> impl Iterator<Item = ConfigError> {
     let unknown = overrides
         .keys()
         .filter(|name| topic_setting(name).is_none());
-    unknown.map(|name| unknown_topic_name(name))
+    // A request may hold millions of them.
+    unknown
+        .take(MOST_UNKNOWN)
+        .map(|name| unknown_topic_name(name))
 }
 
 /// A name that no topic has; a broker's name is answered with the topic's.
@@ -275,7 +280,7 @@ pub(crate) fn unknown_topic_name(name: &str) -> ConfigError {
         .map(|setting| setting.name)
         .or_else(|| nearest(name, names));
     ConfigError::UnknownName {
-        name: name.to_owned(),
+        name: quote(name),
         origin: Origin::Request,
         nearest: nearest.map(Into::into),
     }

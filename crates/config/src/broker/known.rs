@@ -1,5 +1,5 @@
 //! Settings that Kafka has (or had) and we do not serve: a warning, so that people can bring their
-//! `server.properties`. The names are those of Kafka 4.4; `tests/kafka_4_4_settings.tsv` lists them
+//! `server.properties`. The names are those of Kafka 4.4; `tests/config/kafka_4_4_settings.tsv` lists them
 //! with types and defaults, and a test compares.
 
 /// Names that Kafka 4.x knows and we do not serve yet, in order.

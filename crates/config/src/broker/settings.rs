@@ -33,7 +33,7 @@ settings! {
     "Listeners of `listeners` that are meant for controllers: left out, since the quorum is inside the broker for now."
     controller_listener_names: Option<Vec<String>> = optional("controller.listener.names", List);
     "Directory of the hot log, one folder per partition; a single one for now."
-    log_dir: String = derived("log.dir", Text, "`<strandline.data.dir>/log`").unlike_kafka("/tmp/kafka-logs");
+    log_dir: Vec<String> = derived("log.dir", List, "`<strandline.data.dir>/log`").unlike_kafka("/tmp/kafka-logs");
     "Same as `log.dir`, and wins over it; a single directory for now."
     log_dirs: Option<Vec<String>> = optional("log.dirs", List);
     "Directory of the cluster metadata."
@@ -109,7 +109,7 @@ settings! {
     "Replicas of `__consumer_offsets`; as many as there are brokers if those are fewer."
     offsets_topic_replication_factor: i16 = short("offsets.topic.replication.factor", "3").at_least(1);
     "Segment size of `__consumer_offsets`, in bytes."
-    offsets_topic_segment_bytes: i32 = int("offsets.topic.segment.bytes", "104857600").at_least(1);
+    offsets_topic_segment_bytes: i32 = int("offsets.topic.segment.bytes", "104857600").at_least(1_048_576);
 
     // The cold tier.
     "Whether this broker has a cold tier at all."

@@ -49,6 +49,7 @@ pub(crate) const TOPIC_DEFAULTS: &[Setting] = &[
         .dynamic()
         .doc("Records after which a log is flushed to disk."),
     optional("log.flush.interval.ms", Long)
+        .at_least(0)
         .dynamic()
         .doc("Time after which a log is flushed to disk, in ms."),
     int("log.index.interval.bytes", "4096")
