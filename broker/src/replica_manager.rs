@@ -197,7 +197,11 @@ impl ReplicaManager {
             topic: topic.name().to_string(),
             partition: index,
         };
-        let remote = RemoteHalf::new(self.tier.clone(), remote_id);
+        let remote = RemoteHalf::new(
+            self.tier.clone(),
+            remote_id,
+            self.config.get().settings.log_retention_check_interval_ms,
+        );
         let partition =
             Partition::new(log, id, topic.id(), leader_epoch, Arc::clone(config), remote);
         applied.started.push(Arc::clone(&partition));

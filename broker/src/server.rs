@@ -243,7 +243,11 @@ async fn open_tier(
             endpoint: ours.store_s3_endpoint.clone(),
             region: ours.store_s3_region.clone(),
             path_style: ours.store_s3_path_style_access,
-            server_side_encryption: encryption(config),
+            // The settings check it by the same words.
+            server_side_encryption: ours
+                .store_s3_server_side_encryption
+                .parse()
+                .unwrap_or(ServerSideEncryption::None),
         },
         ..BucketOptions::default()
     };
@@ -258,16 +262,6 @@ async fn open_tier(
     options.cache_disk_bytes = Some(ours.cache_disk_bytes);
     let tier = RemoteTier::open(options, &mut raw.lock())?;
     Ok(Some(Arc::new(tier)))
-}
-
-fn encryption(config: &BrokerConfig) -> ServerSideEncryption {
-    match config.strandline.store_s3_server_side_encryption.as_deref() {
-        Some("AES256") => ServerSideEncryption::Aes256,
-        Some(_) => ServerSideEncryption::Kms {
-            key: config.strandline.store_s3_server_side_encryption_kms_key_id.clone(),
-        },
-        None => ServerSideEncryption::None,
-    }
 }
 
 /// Opens the log directory and recovers what is in it (L-20 … L-27). The partitions that cannot be

@@ -70,7 +70,10 @@ fn look(
         let (permits, shutdown) = (Arc::clone(permits), shutdown.clone());
         tokio::spawn(async move {
             // Stopping cuts an upload off like a crash: nothing is half done afterwards.
-            let _ = shutdown.run_until(work(&broker, &partition, &in_hand, &permits)).await;
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = work(&broker, &partition, &in_hand, &permits) => {}
+            }
             in_hand.busy.lock().remove(&partition.id);
         });
     }

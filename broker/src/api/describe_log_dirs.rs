@@ -42,9 +42,10 @@ pub(super) async fn handle(
         result.error_code = ErrorCode::KafkaStorageError.code();
     }
     if context.version() >= 4 {
-        let (total, usable) = dir.space().unwrap_or((-1, -1));
-        result.total_bytes = total;
-        result.usable_bytes = usable;
+        let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let space = dir.space();
+        result.total_bytes = space.map_or(-1, |(total, _)| signed(total));
+        result.usable_bytes = space.map_or(-1, |(_, usable)| signed(usable));
     }
     DescribeLogDirsResponse::default().with_results(vec![result])
 }

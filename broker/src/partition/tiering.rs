@@ -6,15 +6,15 @@ mod lookup;
 mod upkeep;
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use strandline_tiering::{RemotePartition, RemotePartitionId, RemoteRead, RemoteTier, TieringError};
 use strandline_types::{LeaderEpoch, Offset};
 use strandline_wire::ErrorCode;
-use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 pub(crate) use lookup::OffsetLookup;
-pub(crate) use upkeep::TierLag;
 
 use crate::partition::Partition;
 
@@ -23,6 +23,9 @@ pub(crate) struct RemoteHalf {
     tier: Option<Arc<RemoteTier>>,
     id: RemotePartitionId,
     opened: OnceCell<Arc<RemotePartition>>,
+    /// Between two looks of retention, in ms (`log.retention.check.interval.ms`).
+    expiry_interval_ms: i64,
+    next_expiry_ms: AtomicI64,
 }
 
 impl fmt::Debug for RemoteHalf {
@@ -32,8 +35,13 @@ impl fmt::Debug for RemoteHalf {
 }
 
 impl RemoteHalf {
-    pub(crate) fn new(tier: Option<Arc<RemoteTier>>, id: RemotePartitionId) -> Self {
-        Self { tier, id, opened: OnceCell::new() }
+    pub(crate) fn new(
+        tier: Option<Arc<RemoteTier>>,
+        id: RemotePartitionId,
+        expiry_interval_ms: i64,
+    ) -> Self {
+        let next_expiry_ms = AtomicI64::new(0);
+        Self { tier, id, opened: OnceCell::new(), expiry_interval_ms, next_expiry_ms }
     }
 
     /// Opens the chain, or returns it. Errors: the store's; without a cold tier, that it is off.

@@ -98,7 +98,7 @@ impl Partition {
             within(visible, OffsetLookup {
                 offset: f.offset,
                 timestamp: f.timestamp,
-                leader_epoch: f.leader_epoch.unwrap_or(-1),
+                leader_epoch: f.leader_epoch,
             })
         }))
     }
@@ -121,7 +121,7 @@ impl Partition {
         let local = local.map_err(|e| error_codes::for_log(&e))?.map(|f| OffsetLookup {
             offset: f.offset,
             timestamp: f.timestamp,
-            leader_epoch: f.leader_epoch.unwrap_or(-1),
+            leader_epoch: f.leader_epoch,
         });
         let remote = remote.map(|f| OffsetLookup {
             offset: f.offset,

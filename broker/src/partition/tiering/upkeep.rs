@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use strandline_env::{Clock, Pool};
@@ -98,13 +99,14 @@ impl Partition {
     fn expiry_is_due(&self, remote: &RemotePartition, now_ms: i64) -> bool {
         let config = self.config();
         let view = remote.view();
+        if view.base_offset().is_none() {
+            return false;
+        }
         let excess = u64::try_from(config.retention_bytes)
             .is_ok_and(|limit| view.size_in_bytes() + self.tier_lag(now_ms).bytes > limit);
-        let too_old = config.retention_ms >= 0
-            && view.oldest_timestamp().is_some_and(|at| now_ms - at > config.retention_ms);
-        let below_start = view.base_offset().is_some()
-            && self.log.log_start_offset() > view.log_start_offset();
-        excess || too_old || below_start || view.has_due_deletes(now_ms)
+        excess
+            || self.log.log_start_offset() > view.log_start_offset()
+            || now_ms >= self.remote.next_expiry_ms.load(Ordering::Relaxed)
     }
 
     /// Uploads what is sealed, lets local copies go, and applies retention to the bucket.
@@ -211,6 +213,8 @@ impl Partition {
             local_unuploaded_bytes: self.tier_lag(now_ms).bytes,
         };
         let expired = remote.expire(now_ms, request).await?;
+        let next_ms = now_ms.saturating_add(self.remote.expiry_interval_ms);
+        self.remote.next_expiry_ms.store(next_ms, Ordering::Relaxed);
         if expired.segments > 0 {
             let partition = &self.id;
             let (segments, start) = (expired.segments, expired.log_start_offset);
