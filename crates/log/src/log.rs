@@ -3,6 +3,8 @@
 mod append;
 mod lifecycle;
 mod read;
+mod time_lookup;
+mod transactions;
 mod upkeep;
 
 use std::collections::HashMap;
@@ -31,6 +33,7 @@ pub use append::Appended;
 pub(crate) use append::jitter;
 pub(crate) use lifecycle::marked_name;
 pub use read::{FetchPart, FileSlice, LogRead};
+pub use time_lookup::TimestampedOffset;
 pub use upkeep::RetentionOutcome;
 
 /// Called when the writer has written up to an offset (exclusive), or cannot any more.
@@ -337,6 +340,10 @@ impl Log {
             kind,
         };
         self.dir.files.open(key, &self.folder, create)
+    }
+
+    pub(crate) fn shared(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
     }
 
     /// Fails when nothing can be read or appended any more.
