@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
@@ -215,8 +216,9 @@ impl Bucket {
             }
             return Ok(());
         }
-        stream::iter(keys)
-            .map(|key| self.delete(key))
+        // Boxed: the compiler cannot see that this closure's futures may move between threads.
+        let deletes: Vec<_> = keys.iter().map(|key| self.delete(key).boxed()).collect();
+        stream::iter(deletes)
             .buffer_unordered(8)
             .try_collect::<Vec<()>>()
             .await?;

@@ -22,9 +22,11 @@ mod offsets;
 mod partition_metadata;
 mod producer_snapshot;
 mod producer_state;
+mod replay;
 mod retention;
 mod roll;
 mod scan;
+mod sealed;
 mod segment;
 mod segments;
 mod sys;
@@ -39,9 +41,13 @@ pub use config::LogConfig;
 pub use dir::OnOffline;
 pub use error::{AppendError, LogError, StorageFault};
 pub use leader_epochs::{EpochEnd, EpochEntry, LeaderEpochs};
-pub use log::{Appended, Behind, FetchPart, FileSlice, Log, LogRead, OnWritten, RetentionOutcome};
+pub use log::{
+    Appended, Behind, FetchPart, FileSlice, Log, LogRead, OnWritten, RetentionOutcome,
+    TimestampedOffset,
+};
 pub use log_dir::{FailedLog, LoadedLogs, LogDir, LogDirOptions, RemoteStart};
 pub use offsets::LogOffsets;
 pub use producer_state::{BatchMemory, ProducerEntry};
+pub use sealed::SealedSegment;
 pub use tail::TailBudget;
-pub use transaction_index::AbortedTransaction;
+pub use transaction_index::{AbortedTransaction, decode_transaction_index};

@@ -16,18 +16,13 @@ use crate::leader_epochs::LeaderEpochs;
 use crate::log::LogParts;
 use crate::offsets::LogOffsets;
 use crate::producer_state::ProducerState;
-use crate::scan::{BatchWalk, WalkError};
+use crate::replay::{self, Extent};
 use crate::segment::{Segment, SegmentFile};
 use crate::segments::Segments;
 use crate::sys;
 use recover::{Checked, recover_segment};
 
 pub(crate) use tidy::modified_ms;
-
-/// Replays read this much at once.
-const WINDOW_BYTES: usize = 64 * 1024;
-/// Largest marker body that is looked at.
-const MARKER_BYTES: usize = 1024;
 
 /// What the directory knows about a partition before it is loaded.
 pub(crate) struct LoadRequest {
@@ -68,7 +63,7 @@ pub(crate) fn load(request: LoadRequest) -> Result<LogParts, LogError> {
         checkpointed.max(first_base)
     };
     let local_log_start = log_start.max(first_base);
-    let producers = load_producers(&request, &loaded, local_log_start)?;
+    let producers = load_producers(&request, &loaded)?;
     let epochs = load_epochs(&request, &loaded, log_start)?;
     let high_watermark = request
         .high_watermark
@@ -100,6 +95,15 @@ struct LoadedSegments {
     log_end: Offset,
     /// Something was cut, or checked batch by batch.
     was_recovered: bool,
+}
+
+impl LoadedSegments {
+    fn extents(&self) -> Vec<Extent> {
+        self.segments
+            .with_ends(self.log_end)
+            .map(Extent::of)
+            .collect()
+    }
 }
 
 fn start_empty(folder: &Path, base: Offset) -> Result<LoadedSegments, LogError> {
@@ -183,28 +187,11 @@ fn load_segments(request: &LoadRequest, bases: &[Offset]) -> Result<LoadedSegmen
 fn load_producers(
     request: &LoadRequest,
     loaded: &LoadedSegments,
-    from: Offset,
 ) -> Result<ProducerState, LogError> {
-    let folder = &request.folder;
-    let bases: Vec<Offset> = loaded.segments.iter().map(|s| s.base_offset).collect();
-    let (mut state, at) = tidy::newest_snapshot(folder, loaded.log_end, &bases)?
-        .unwrap_or_else(|| (ProducerState::default(), from));
-    let mut replayed = false;
-    walk_from(folder, loaded, at, |walk, batch| {
-        let mut failed = None;
-        let body = || match walk.body(batch, MARKER_BYTES) {
-            Ok(body) => body,
-            Err(e) => {
-                failed = Some(e);
-                None
-            }
-        };
-        state.replay(&batch.header, body);
-        replayed = true;
-        failed.map_or(Ok(()), Err)
-    })?;
-    tracing::debug!(partition = %request.partition, at, replayed, "producers loaded");
-    Ok(state)
+    let extents = loaded.extents();
+    let bases: Vec<Offset> = extents.iter().map(|e| e.base).collect();
+    let snapshot = tidy::newest_snapshot(&request.folder, loaded.log_end, &bases)?;
+    replay::producers_at(&request.folder, &extents, snapshot, loaded.log_end)
 }
 
 /// The epochs file, corrected by what the log says where it was recovered (L-23).
@@ -223,7 +210,7 @@ fn load_epochs(
     };
     let mut epochs = stored.unwrap_or_default();
     changed |= epochs.truncate_from_end(loaded.log_end);
-    walk_from(folder, loaded, from, |_, batch| {
+    replay::walk_from(folder, &loaded.extents(), from, |_, batch| {
         changed |= epochs.assign(
             batch.header.partition_leader_epoch,
             batch.header.base_offset,
@@ -236,36 +223,4 @@ fn load_epochs(
         sys::replace_file(&path, epochs.encode().as_bytes(), false)?;
     }
     Ok(epochs)
-}
-
-/// Goes over the batches whose last offset is at or above `from`.
-fn walk_from(
-    folder: &Path,
-    loaded: &LoadedSegments,
-    from: Offset,
-    mut visit: impl FnMut(&mut BatchWalk<'_>, &crate::scan::FileBatch) -> std::io::Result<()>,
-) -> Result<(), LogError> {
-    if from >= loaded.log_end {
-        return Ok(());
-    }
-    for (segment, end) in loaded.segments.with_ends(loaded.log_end) {
-        if end <= from || segment.size == 0 {
-            continue;
-        }
-        let path = SegmentFile::Log.path(folder, segment.base_offset);
-        let file = sys::open(&path, false).map_err(|e| LogError::io("open", path.clone(), e))?;
-        let mut walk = BatchWalk::new(&file, 0, segment.size, WINDOW_BYTES);
-        loop {
-            let batch = match walk.next() {
-                Ok(Some(batch)) => batch,
-                Ok(None) => break,
-                Err(WalkError::Io(e)) => return Err(LogError::io("read", path, e)),
-                Err(damaged) => return Err(LogError::corrupt(path, damaged.to_string())),
-            };
-            if batch.header.last_offset() >= from {
-                visit(&mut walk, &batch).map_err(|e| LogError::io("read", path.clone(), e))?;
-            }
-        }
-    }
-    Ok(())
 }

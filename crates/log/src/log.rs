@@ -4,6 +4,8 @@ mod append;
 mod lifecycle;
 mod read;
 mod status;
+mod time_lookup;
+mod transactions;
 mod upkeep;
 
 use std::collections::HashMap;
@@ -33,6 +35,7 @@ pub(crate) use append::jitter;
 pub(crate) use lifecycle::marked_name;
 pub use read::{FetchPart, FileSlice, LogRead};
 pub use status::Behind;
+pub use time_lookup::TimestampedOffset;
 pub use upkeep::RetentionOutcome;
 
 /// Called when the writer has written up to an offset (exclusive), or cannot any more.
@@ -339,6 +342,10 @@ impl Log {
             kind,
         };
         self.dir.files.open(key, &self.folder, create)
+    }
+
+    pub(crate) fn shared(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
     }
 
     /// Fails when nothing can be read or appended any more.

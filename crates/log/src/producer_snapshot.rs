@@ -96,7 +96,9 @@ mod tests {
         let marker = marker_batch(8, 1, false, 5);
         state.apply_marker(
             &marker.header(),
-            crate::producer_state::parse_marker(marker.body()).unwrap(),
+            strandline_records::EndTransactionMarker::of_batch(&marker)
+                .unwrap()
+                .unwrap(),
         );
         let bytes = encode(&state);
         assert_eq!(bytes.len(), 10 + 2 * 46);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use strandline_records::{Batch, BatchHeader};
+use strandline_records::{Batch, BatchHeader, EndTransactionMarker};
 use strandline_types::{
     NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, Offset, ProducerEpoch, ProducerId,
 };
@@ -110,17 +110,10 @@ impl ProducerEntry {
     }
 }
 
-/// What a marker says (SEMANTICS 0.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Marker {
-    pub(crate) is_abort: bool,
-    pub(crate) coordinator_epoch: i32,
-}
-
 /// What to do with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    Append(Option<Marker>),
+    Append(Option<EndTransactionMarker>),
     /// The batch is already there (P-50).
     Duplicate(BatchMemory),
 }
@@ -197,8 +190,12 @@ impl ProducerState {
         Ok(Verdict::Append(None))
     }
 
-    fn check_marker(&self, batch: &Batch, h: &BatchHeader) -> Result<Marker, AppendError> {
-        let marker = parse_marker(batch.body())
+    fn check_marker(
+        &self,
+        batch: &Batch,
+        h: &BatchHeader,
+    ) -> Result<EndTransactionMarker, AppendError> {
+        let marker = EndTransactionMarker::of_batch(batch)?
             .ok_or_else(|| AppendError::InvalidBatch("not a transaction marker".into()))?;
         if let Some(entry) = self.entries.get(&h.producer_id) {
             if h.producer_epoch < entry.epoch {
@@ -248,7 +245,7 @@ impl ProducerState {
     pub(crate) fn apply_marker(
         &mut self,
         h: &BatchHeader,
-        marker: Marker,
+        marker: EndTransactionMarker,
     ) -> Option<AbortedTransaction> {
         let entry = self
             .entries
@@ -265,7 +262,7 @@ impl ProducerState {
         self.open.remove(&first_offset);
         self.unreplicated.insert(first_offset, last_offset);
         let next_open = self.open.keys().next().copied();
-        marker.is_abort.then(|| AbortedTransaction {
+        (!marker.committed).then(|| AbortedTransaction {
             producer_id: h.producer_id,
             first_offset,
             last_offset,
@@ -273,17 +270,17 @@ impl ProducerState {
         })
     }
 
-    /// Replays a stored batch; `body` is asked for only for markers.
+    /// Replays a stored batch; `whole` is asked for only for markers.
     pub(crate) fn replay(
         &mut self,
         h: &BatchHeader,
-        body: impl FnOnce() -> Option<Vec<u8>>,
+        whole: impl FnOnce() -> Option<Batch>,
     ) -> Option<AbortedTransaction> {
         if !h.attributes.is_control() {
             self.apply_data(h);
             return None;
         }
-        let marker = body().as_deref().and_then(parse_marker)?;
+        let marker = EndTransactionMarker::of_batch(&whole()?).ok().flatten()?;
         self.apply_marker(h, marker)
     }
 
@@ -310,43 +307,6 @@ impl ProducerState {
         }
         before - self.entries.len()
     }
-}
-
-/// Reads the one record of a marker batch: key {version, type}, value {version, coordinator epoch}.
-pub(crate) fn parse_marker(body: &[u8]) -> Option<Marker> {
-    let mut rest = body;
-    take_varint(&mut rest)?; // length
-    take(&mut rest, 1)?; // attributes
-    take_varint(&mut rest)?; // timestamp delta
-    take_varint(&mut rest)?; // offset delta
-    let key_len = usize::try_from(take_varint(&mut rest)?).ok()?;
-    let key = take(&mut rest, key_len)?;
-    let value_len = usize::try_from(take_varint(&mut rest)?).ok()?;
-    let value = take(&mut rest, value_len)?;
-    let kind = i16::from_be_bytes(key.get(2..4)?.try_into().ok()?);
-    let coordinator_epoch = i32::from_be_bytes(value.get(2..6)?.try_into().ok()?);
-    (kind == 0 || kind == 1).then_some(Marker {
-        is_abort: kind == 0,
-        coordinator_epoch,
-    })
-}
-
-fn take<'a>(rest: &mut &'a [u8], n: usize) -> Option<&'a [u8]> {
-    let (front, back) = rest.split_at_checked(n)?;
-    *rest = back;
-    Some(front)
-}
-
-fn take_varint(rest: &mut &[u8]) -> Option<i64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let byte = *take(rest, 1)?.first()?;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some((value >> 1) as i64 ^ -((value & 1) as i64));
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use strandline_records::{BATCH_HEAD_BYTES, BatchError, BatchHeader};
+use strandline_records::{BATCH_HEAD_BYTES, Batch, BatchError, BatchHeader};
 
 use crate::sys;
 
@@ -162,15 +162,15 @@ impl<'f> BatchWalk<'f> {
         Ok(crc)
     }
 
-    /// The records' bytes of a small batch (a marker); `None` for one above `limit` bytes.
-    pub(crate) fn body(&mut self, batch: &FileBatch, limit: usize) -> io::Result<Option<Vec<u8>>> {
-        let len = batch.header.size_in_bytes() - BATCH_HEAD_BYTES;
+    /// The whole of a small batch (a marker); `None` for one above `limit` bytes.
+    pub(crate) fn whole(&self, batch: &FileBatch, limit: usize) -> io::Result<Option<Batch>> {
+        let len = batch.header.size_in_bytes();
         if len > limit {
             return Ok(None);
         }
-        let mut body = vec![0; len];
-        let at = batch.position + BATCH_HEAD_BYTES as u64;
-        let n = sys::read_up_to(self.file, &mut body, at)?;
-        Ok((n == len).then_some(body))
+        let mut bytes = vec![0; len];
+        let n = sys::read_up_to(self.file, &mut bytes, batch.position)?;
+        bytes.truncate(n);
+        Ok(Batch::from_bytes(bytes.into()).ok())
     }
 }

@@ -74,6 +74,8 @@ pub(crate) struct Segment {
     /// Taken off `segment.ms` for this segment (L-2).
     pub(crate) jitter_ms: i64,
     pub(crate) since_index_entry: u64,
+    /// It has a `.txnindex`, or will.
+    pub(crate) has_aborts: bool,
     pub(crate) offset_index: Index<OffsetEntry>,
     pub(crate) time_index: Index<TimeEntry>,
 }
@@ -93,6 +95,7 @@ impl Segment {
             modified_ms: now_ms,
             jitter_ms,
             since_index_entry: 0,
+            has_aborts: false,
             offset_index: Index::default(),
             time_index: Index::default(),
         }

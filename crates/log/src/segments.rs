@@ -91,6 +91,11 @@ impl Segments {
         self.iter().zip(ends)
     }
 
+    /// The segments from the one that holds `offset` on.
+    pub(crate) fn from(&self, offset: Offset) -> impl Iterator<Item = &Segment> {
+        self.iter().skip(self.index_of(offset).unwrap_or(0))
+    }
+
     /// Bytes of all segments.
     pub(crate) fn size(&self) -> u64 {
         self.iter().map(|s| s.size).sum()

@@ -1,7 +1,6 @@
 //! Batches for the tests of this crate.
 
-use bytes::Bytes;
-use strandline_records::{Attributes, Batch, BatchHeader, Compression};
+use strandline_records::{Attributes, Batch, BatchHeader, Compression, EndTransactionMarker};
 use strandline_types::TimestampType;
 
 /// What a test batch looks like; its records are filler.
@@ -69,12 +68,9 @@ fn header(
 
 /// A marker that ends a transaction.
 pub(crate) fn marker_batch(pid: i64, epoch: i16, is_abort: bool, coordinator_epoch: i32) -> Batch {
-    let mut h = header(1, 1000, (pid, epoch, -1), true);
-    h.attributes = Attributes::new(Compression::None, TimestampType::CreateTime, true, true);
-    let mut record = vec![0, 0, 0, 8, 0, 0, 0, u8::from(!is_abort), 12, 0, 0];
-    record.extend_from_slice(&coordinator_epoch.to_be_bytes());
-    record.push(0);
-    let mut body = vec![(record.len() as u8) << 1];
-    body.extend(record);
-    Batch::build(&h, Bytes::from(body))
+    let marker = EndTransactionMarker {
+        committed: !is_abort,
+        coordinator_epoch,
+    };
+    marker.to_batch(pid, epoch, 1000).unwrap()
 }

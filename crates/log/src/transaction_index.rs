@@ -63,11 +63,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<AbortedTransaction>, LogError> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(LogError::io("read", path, e)),
     };
-    decode_all(&bytes).ok_or_else(|| LogError::corrupt(path, "an entry cannot be read"))
+    decode_transaction_index(&bytes).ok_or_else(|| LogError::corrupt(path, "an entry cannot be read"))
 }
 
 /// Reads entries; `None` when the length or a version is wrong, or the order is.
-pub(crate) fn decode_all(bytes: &[u8]) -> Option<Vec<AbortedTransaction>> {
+pub fn decode_transaction_index(bytes: &[u8]) -> Option<Vec<AbortedTransaction>> {
     let (entries, rest) = bytes.as_chunks::<ENTRY_BYTES>();
     let entries: Option<Vec<_>> = entries.iter().map(AbortedTransaction::decode).collect();
     let entries = entries.filter(|_| rest.is_empty())?;
@@ -116,8 +116,8 @@ mod tests {
             .flat_map(AbortedTransaction::encode)
             .collect();
         assert_eq!(bytes.len(), 102);
-        assert_eq!(decode_all(&bytes).unwrap(), entries);
-        assert!(decode_all(&bytes[..101]).is_none());
+        assert_eq!(decode_transaction_index(&bytes).unwrap(), entries);
+        assert!(decode_transaction_index(&bytes[..101]).is_none());
         let mut found = Vec::new();
         assert!(collect(&entries, 11, 21, &mut found));
         assert_eq!(found, [entry(7, 20, 21)]);

@@ -1,12 +1,13 @@
 //! Moving a partition's segments to the bucket, and retention over both tiers.
 
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use strandline_env::{Clock, Pool};
-use strandline_log::{LogError, SealedSegment};
+use strandline_log::{EpochEntry, LogError, SealedSegment, decode_transaction_index};
 use strandline_tiering::{
     AbortedTransaction, EpochStart, ExpireRequest, RemotePartition, SegmentSource, TieringError,
 };
@@ -44,18 +45,23 @@ impl SegmentSource for LogSegment {
     }
 
     fn leader_epochs(&self) -> Vec<EpochStart> {
-        let epochs = self.0.leader_epochs.entries().iter();
-        epochs.map(|e| EpochStart { epoch: e.epoch, start_offset: e.start_offset }).collect()
+        let epochs = self.0.segment_leader_epochs();
+        let start = |e: &EpochEntry| EpochStart { epoch: e.epoch, start_offset: e.start_offset };
+        epochs.entries().iter().map(start).collect()
     }
 
     fn aborted_transactions(&self) -> io::Result<Vec<AbortedTransaction>> {
-        let aborted = self.0.aborted_transactions().map_err(as_io)?;
+        let Some(index) = self.0.transaction_index().map_err(as_io)? else {
+            return Ok(Vec::new());
+        };
         let convert = |a: strandline_log::AbortedTransaction| AbortedTransaction {
             producer_id: a.producer_id,
             first_offset: a.first_offset,
             last_offset: a.last_offset,
             last_stable_offset: a.last_stable_offset,
         };
+        let aborted = decode_transaction_index(&index)
+            .ok_or_else(|| io::Error::other("the transaction index is malformed"))?;
         Ok(aborted.into_iter().map(convert).collect())
     }
 
@@ -64,7 +70,9 @@ impl SegmentSource for LogSegment {
     }
 
     fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
-        self.0.read_at(position, len).map_err(as_io)
+        let mut bytes = BytesMut::zeroed(len);
+        self.0.file.read_exact_at(&mut bytes, position)?;
+        Ok(bytes.freeze())
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::LogError;
 use crate::index::{self, Index, IndexEntry};
 use crate::log::jitter;
 use crate::offset_index::{self, OffsetEntry};
-use crate::producer_state::ProducerState;
+use crate::replay;
 use crate::scan::{BatchWalk, FileBatch, WalkError};
 use crate::segment::{Segment, SegmentFile};
 use crate::time_index::{self, TimeEntry};
@@ -94,12 +94,14 @@ pub(super) fn check_segment(
             "an index is out of order or out of range".into(),
         ));
     }
-    if transaction_index::read(&SegmentFile::TransactionIndex.path(folder, base)).is_err() {
+    let Ok(aborted) = transaction_index::read(&SegmentFile::TransactionIndex.path(folder, base))
+    else {
         return Ok(Checked::Damaged("the transaction index is corrupt".into()));
-    }
+    };
     let mut segment = blank(folder, base, config);
     segment.size = size;
     segment.written_size = size;
+    segment.has_aborts = !aborted.is_empty();
     segment.offset_index = Index::in_file(offsets.len() as u32, offsets.last().copied());
     segment.time_index = Index::in_file(times.len() as u32, times.last().copied());
     segment.max_timestamp = times.last().map_or(NO_TIMESTAMP, |e| e.timestamp);
@@ -206,7 +208,7 @@ pub(super) fn recover_segment(
         segment.index_time();
     }
     write_indexes(folder, &mut segment)?;
-    rebuild_transaction_index(folder, &file, &segment)?;
+    rebuild_transaction_index(folder, &file, &mut segment)?;
     Ok(Recovered {
         segment,
         next_offset,
@@ -261,31 +263,33 @@ fn write_indexes(folder: &Path, segment: &mut Segment) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Collects the aborted transactions of the segment anew. Their first offsets may lie in earlier
-/// segments, so entries that are still right are kept.
+/// Collects the aborted transactions of the segment anew.
 fn rebuild_transaction_index(
     folder: &Path,
     file: &File,
-    segment: &Segment,
+    segment: &mut Segment,
 ) -> Result<(), LogError> {
     let path = SegmentFile::TransactionIndex.path(folder, segment.base_offset);
-    let log = SegmentFile::Log.path(folder, segment.base_offset);
-    let snapshot = SegmentFile::ProducerSnapshot.path(folder, segment.base_offset);
-    let mut producers = match fs::read(snapshot) {
-        Ok(bytes) => crate::producer_snapshot::decode(&bytes).unwrap_or_default(),
-        Err(_) => ProducerState::default(),
-    };
+    // Without the snapshot of the segment's beginning, what was open then is not known here.
+    let (_, snapshot) = replay::read_snapshot(folder, segment.base_offset)?;
+    let mut producers = snapshot.unwrap_or_default();
     let mut entries = Vec::new();
+    let fail = |e| {
+        LogError::io(
+            "read",
+            SegmentFile::Log.path(folder, segment.base_offset),
+            e,
+        )
+    };
     let mut walk = BatchWalk::new(file, 0, segment.size, RECOVER_WINDOW);
     while let Ok(Some(batch)) = walk.next() {
-        let body = || walk.body(&batch, super::MARKER_BYTES).ok().flatten();
-        if let Some(aborted) = producers.replay(&batch.header, body) {
-            entries.extend_from_slice(&aborted.encode());
+        if let Some(entry) = replay::replay_batch(&mut producers, &walk, &batch).map_err(fail)? {
+            entries.extend_from_slice(&entry);
         }
     }
+    segment.has_aborts = !entries.is_empty();
     if entries.is_empty() {
         return sys::remove_if_there(&path);
     }
-    tracing::debug!(log = %log.display(), "transaction index rebuilt");
     sys::replace_file(&path, &entries, false)
 }

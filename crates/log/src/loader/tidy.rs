@@ -8,8 +8,8 @@ use std::time::UNIX_EPOCH;
 use strandline_types::Offset;
 
 use crate::error::LogError;
-use crate::producer_snapshot;
 use crate::producer_state::ProducerState;
+use crate::replay;
 use crate::segment::SegmentFile;
 use crate::sys;
 
@@ -67,33 +67,22 @@ pub(super) fn newest_snapshot(
     log_end: Offset,
     bases: &[Offset],
 ) -> Result<Option<(ProducerState, Offset)>, LogError> {
-    let names = names(folder)?;
-    let snapshots = names.iter().filter_map(|name| SegmentFile::parse(name));
-    let mut offsets: Vec<Offset> = snapshots
-        .filter(|(_, kind)| *kind == SegmentFile::ProducerSnapshot)
-        .map(|(offset, _)| offset)
-        .collect();
-    offsets.sort_unstable();
     let mut newest = None;
-    for offset in offsets.into_iter().rev() {
-        let path = SegmentFile::ProducerSnapshot.path(folder, offset);
+    for offset in replay::snapshot_offsets(folder)?.into_iter().rev() {
         let is_needed = newest.is_none() || bases.binary_search(&offset).is_ok();
         if offset > log_end || !is_needed {
-            sys::remove_if_there(&path)?;
+            sys::remove_if_there(&SegmentFile::ProducerSnapshot.path(folder, offset))?;
             continue;
         }
         if newest.is_some() {
             continue;
         }
-        match fs::read(&path) {
-            Ok(bytes) => match producer_snapshot::decode(&bytes) {
-                Some(state) => newest = Some((state, offset)),
-                None => {
-                    tracing::warn!(path = %path.display(), "a damaged producer snapshot is removed");
-                    sys::remove_if_there(&path)?;
-                }
-            },
-            Err(e) => return Err(LogError::io("read", path, e)),
+        match replay::read_snapshot(folder, offset)? {
+            (_, Some(state)) => newest = Some((state, offset)),
+            (path, None) => {
+                tracing::warn!(path = %path.display(), "a damaged producer snapshot is removed");
+                sys::remove_if_there(&path)?;
+            }
         }
     }
     Ok(newest)

@@ -4,14 +4,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use strandline_records::{Batch, BatchHeader};
+use strandline_records::{Batch, BatchHeader, EndTransactionMarker};
 use strandline_types::{LeaderEpoch, NO_TIMESTAMP, Offset, TimestampType};
 
 use super::{Log, LogState, RollItem, WriteItem};
 use crate::error::AppendError;
 use crate::offsets::{get, set};
 use crate::producer_snapshot;
-use crate::producer_state::{BatchMemory, Marker, Verdict};
+use crate::producer_state::{BatchMemory, Verdict};
 use crate::roll::should_roll;
 use crate::segment::Segment;
 
@@ -95,7 +95,7 @@ impl Log {
         state: &mut LogState,
         mut batch: Batch,
         epoch: LeaderEpoch,
-        marker: Option<Marker>,
+        marker: Option<EndTransactionMarker>,
         now_ms: i64,
     ) -> Appended {
         let base_offset = get(&self.offsets.log_end);
@@ -114,6 +114,7 @@ impl Log {
             None => state.producers.apply_data(&header),
             Some(marker) => {
                 if let Some(aborted) = state.producers.apply_marker(&header, marker) {
+                    state.segments.active_mut().has_aborts = true;
                     state.unwritten_aborts.push(aborted);
                     self.push_item(state, WriteItem::Aborted(Box::new(aborted)));
                 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use strandline_records::Batch;
+use strandline_records::{Batch, BatchError, BatchHeader};
 use strandline_types::Offset;
 
 use super::Log;
@@ -98,6 +98,28 @@ impl LogRead {
             size_in_bytes: 0,
             end_offset: start,
         }
+    }
+
+    /// All batches, read into memory if need be; their records' bytes are slices, not copies.
+    /// Errors: a file cannot be read, or what is in it is no batch.
+    pub fn batches(&self) -> Result<Vec<Batch>, LogError> {
+        let mut batches = Vec::new();
+        for part in &self.parts {
+            if let FetchPart::Batch(batch) = part {
+                batches.push(Batch::clone(batch));
+                continue;
+            }
+            let mut bytes = part
+                .to_bytes()
+                .map_err(|e| LogError::io("read", "segment", e))?;
+            while !bytes.is_empty() {
+                let damaged = |e: BatchError| LogError::corrupt("segment", e.to_string());
+                let size = BatchHeader::parse(&bytes).map_err(damaged)?.size_in_bytes();
+                let whole = bytes.split_to(size.min(bytes.len()));
+                batches.push(Batch::from_bytes(whole).map_err(damaged)?);
+            }
+        }
+        Ok(batches)
     }
 
     fn add_tail(&mut self, read: TailRead) {
