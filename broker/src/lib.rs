@@ -16,6 +16,7 @@ mod metrics;
 mod net;
 mod partition;
 mod replica_manager;
+mod restore;
 mod server;
 mod settings;
 mod tier_scheduler;

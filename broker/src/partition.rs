@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use strandline_config::TopicConfig;
 use strandline_log::{AppendError, Appended, Log, LogConfig, LogError};
 use strandline_records::{Batch, ValidateOptions};
-use strandline_types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+use strandline_types::{LeaderEpoch, Offset, TopicPartition};
 use strandline_wire::ErrorCode;
 use tokio::sync::Notify;
 
@@ -28,7 +28,6 @@ use crate::settings;
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) id: TopicPartition,
-    pub(crate) topic_id: TopicId,
     pub(crate) log: Arc<Log>,
     pub(crate) remote: RemoteHalf,
     leader_epoch: AtomicI32,
@@ -52,14 +51,12 @@ impl Partition {
     pub(crate) fn new(
         log: Arc<Log>,
         id: TopicPartition,
-        topic_id: TopicId,
         leader_epoch: LeaderEpoch,
         config: Arc<TopicConfig>,
         remote: RemoteHalf,
     ) -> Arc<Self> {
         let partition = Arc::new(Self {
             id,
-            topic_id,
             log,
             remote,
             leader_epoch: AtomicI32::new(-1),
@@ -161,11 +158,6 @@ impl Partition {
     /// Leaves this broker: nobody waits here any longer.
     pub(crate) fn resign(&self) {
         self.waiters.fail(CommitError::NotLeader);
-    }
-
-    /// The oldest offset that can be read in either tier.
-    pub(crate) fn log_start_offset(&self) -> Offset {
-        self.log.log_start_offset()
     }
 
     /// Moves the log start up to `offset` (6.6); returns the low watermark.

@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use strandline_config::{TopicConfig, TopicKind};
-use strandline_log::LogDir;
+use strandline_env::Pool;
+use strandline_log::{LogDir, RemoteStart};
 use strandline_metadata::{Image, TopicImage};
-use strandline_tiering::{RemotePartitionId, RemoteTier};
-use strandline_types::{BrokerId, TopicId, TopicName, TopicPartition};
+use strandline_tiering::{RemotePartitionId, RemoteTier, TieringError};
+use strandline_types::{BrokerId, LeaderEpoch, TopicId, TopicName, TopicPartition};
 use strandline_wire::ErrorCode;
 
 use crate::partition::Partition;
 use crate::partition::tiering::RemoteHalf;
+use crate::restore;
 use crate::settings::{LiveConfig, log_config};
 
 /// A topic as this broker holds it.
@@ -24,10 +27,20 @@ struct HostedTopic {
     partitions: HashMap<i32, Result<Arc<Partition>, ErrorCode>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Index {
     by_name: HashMap<TopicName, Arc<HostedTopic>>,
     names: HashMap<TopicId, TopicName>,
+}
+
+/// Partitions that must ask the bucket before they may take anything: their folder is gone, or the
+/// machine went down with what was not flushed.
+#[derive(Debug, Default)]
+struct Restoring {
+    /// The metadata is applied for the first time: what it names existed before.
+    is_first_time: bool,
+    power_was_lost: bool,
+    waiting: HashSet<TopicPartition>,
 }
 
 /// What a change of the metadata did here.
@@ -47,6 +60,10 @@ pub(crate) struct ReplicaManager {
     log_dir: Arc<LogDir>,
     tier: Option<Arc<RemoteTier>>,
     index: ArcSwap<Index>,
+    /// One change of `index` at a time.
+    changing: Mutex<()>,
+    /// Partitions of this start whose local copy may not be all there is.
+    restoring: Mutex<Restoring>,
     /// Folders that could not be opened; their partitions answer with an error.
     broken: HashSet<TopicPartition>,
 }
@@ -58,8 +75,19 @@ impl ReplicaManager {
         log_dir: Arc<LogDir>,
         tier: Option<Arc<RemoteTier>>,
         broken: HashSet<TopicPartition>,
+        power_was_lost: bool,
     ) -> Self {
-        Self { node_id, config, log_dir, tier, index: ArcSwap::default(), broken }
+        let restoring = Restoring { is_first_time: true, power_was_lost, ..Restoring::default() };
+        Self {
+            node_id,
+            config,
+            log_dir,
+            tier,
+            index: ArcSwap::default(),
+            changing: Mutex::new(()),
+            restoring: Mutex::new(restoring),
+            broken,
+        }
     }
 
     /// Finds a partition by the name of its topic (P-4, P-9).
@@ -88,6 +116,7 @@ impl ReplicaManager {
 
     /// Makes this broker what the image says. Blocks on the disk; one call at a time.
     pub(crate) fn apply(&self, image: &Image) -> Applied {
+        let _changing = self.changing.lock();
         let old = self.index.load_full();
         let mut applied = Applied::default();
         let mut next = Index::default();
@@ -111,7 +140,88 @@ impl ReplicaManager {
             }
         }
         self.index.store(Arc::new(next));
+        self.restoring.lock().is_first_time = false;
         applied
+    }
+
+    /// Partitions that wait for [`ReplicaManager::restore`].
+    pub(crate) fn to_restore(&self) -> Vec<TopicPartition> {
+        self.restoring.lock().waiting.iter().cloned().collect()
+    }
+
+    /// Asks the bucket what it has of a partition, and starts the partition with it. Errors: the
+    /// store's; the partition goes on waiting.
+    pub(crate) async fn restore(
+        self: &Arc<Self>,
+        id: &TopicPartition,
+        io: &Pool,
+    ) -> Result<Option<Arc<Partition>>, TieringError> {
+        let Some((topic, epoch)) = self.hosted(id) else {
+            self.restoring.lock().waiting.remove(id);
+            return Ok(None);
+        };
+        let remote = self.remote_half(&topic.image, id.partition);
+        let start = restore::remote_start(&remote, epoch).await?;
+        let (this, id) = (Arc::clone(self), id.clone());
+        let started = io.run(move || this.start_restored(&id, remote, start)).await;
+        Ok(started.unwrap_or(None))
+    }
+
+    /// The topic as it is here, and the leader epoch of a partition that this broker leads.
+    fn hosted(&self, id: &TopicPartition) -> Option<(Arc<HostedTopic>, LeaderEpoch)> {
+        let topic = self.index.load().by_name.get(&id.topic).cloned()?;
+        let image = topic.image.partition(id.partition)?;
+        let epoch = image.leader_epoch;
+        (image.leader == Some(self.node_id)).then_some((topic, epoch))
+    }
+
+    fn start_restored(
+        &self,
+        id: &TopicPartition,
+        remote: RemoteHalf,
+        start: Option<RemoteStart>,
+    ) -> Option<Arc<Partition>> {
+        let _changing = self.changing.lock();
+        let (topic, epoch) = self.hosted(id)?;
+        let config = self.topic_config(&id.topic, &topic.overrides);
+        let log = restore::open_log(
+            &self.log_dir,
+            id,
+            topic.image.id(),
+            log_config(&config, self.config.producer_id_expiration_ms()),
+            start,
+        );
+        let hosted = match log {
+            Ok(log) => {
+                Ok(Partition::new(log, id.clone(), epoch, config, remote))
+            }
+            Err(e) => {
+                tracing::error!(partition = %id, error = %e, "restore the log");
+                Err(ErrorCode::KafkaStorageError)
+            }
+        };
+        self.restoring.lock().waiting.remove(id);
+        let mut index = Index::clone(&self.index.load());
+        let mut partitions = topic.partitions.clone();
+        partitions.insert(id.partition, hosted.clone());
+        let next = HostedTopic {
+            image: Arc::clone(&topic.image),
+            overrides: Arc::clone(&topic.overrides),
+            partitions,
+        };
+        index.by_name.insert(id.topic.clone(), Arc::new(next));
+        self.index.store(Arc::new(index));
+        hosted.ok()
+    }
+
+    fn remote_half(&self, topic: &TopicImage, index: i32) -> RemoteHalf {
+        let id = RemotePartitionId {
+            topic_id: topic.id(),
+            topic: topic.name().to_string(),
+            partition: index,
+        };
+        let interval_ms = self.config.get().settings.log_retention_check_interval_ms;
+        RemoteHalf::new(self.tier.clone(), id, interval_ms)
     }
 
     /// Settings of all partitions anew, after those of the broker have changed.
@@ -183,8 +293,13 @@ impl ReplicaManager {
         if self.broken.contains(&id) {
             return Err(ErrorCode::KafkaStorageError);
         }
+        let local = self.log_dir.log(&id);
+        if self.must_ask_bucket(&id, local.is_some(), config) {
+            // Retriable: clients come back until the bucket has answered (F-21).
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
         let log_config = log_config(config, self.config.producer_id_expiration_ms());
-        let log = match self.log_dir.log(&id) {
+        let log = match local {
             // Loaded at start, under its settings (X-58: never of an older topic of the name).
             Some(log) => log,
             None => self.log_dir.create_log(id.clone(), topic.id(), log_config).map_err(|e| {
@@ -192,20 +307,19 @@ impl ReplicaManager {
                 ErrorCode::KafkaStorageError
             })?,
         };
-        let remote_id = RemotePartitionId {
-            topic_id: topic.id(),
-            topic: topic.name().to_string(),
-            partition: index,
-        };
-        let remote = RemoteHalf::new(
-            self.tier.clone(),
-            remote_id,
-            self.config.get().settings.log_retention_check_interval_ms,
-        );
-        let partition =
-            Partition::new(log, id, topic.id(), leader_epoch, Arc::clone(config), remote);
+        let remote = self.remote_half(topic, index);
+        let partition = Partition::new(log, id, leader_epoch, Arc::clone(config), remote);
         applied.started.push(Arc::clone(&partition));
         Ok(partition)
+    }
+
+    fn must_ask_bucket(&self, id: &TopicPartition, is_local: bool, config: &TopicConfig) -> bool {
+        let mut restoring = self.restoring.lock();
+        let is_doubtful = restoring.is_first_time && (!is_local || restoring.power_was_lost);
+        if is_doubtful && self.tier.is_some() && config.remote_storage_enable {
+            restoring.waiting.insert(id.clone());
+        }
+        restoring.waiting.contains(id)
     }
 
     fn remove(&self, topic: &HostedTopic) {

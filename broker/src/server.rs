@@ -33,6 +33,7 @@ use crate::http::{self, HttpState};
 use crate::metrics::BrokerMetrics;
 use crate::net::listener;
 use crate::replica_manager::ReplicaManager;
+use crate::restore;
 use crate::settings::{LiveConfig, log_config};
 use crate::tier_scheduler;
 
@@ -84,6 +85,7 @@ async fn serve(config: BrokerConfig) -> Result<(), ServerError> {
     let broker = open(config, &sockets, &registry, &shutdown).await?;
     tier_scheduler::start(&broker, &shutdown);
     housekeeping::start(&broker, &shutdown);
+    restore::start(&broker, &shutdown);
     announce(&broker, &sockets, http_address, started.elapsed());
     for socket in sockets {
         let accept = listener::accept(
@@ -189,6 +191,7 @@ async fn open(
         Arc::clone(&log_dir),
         tier,
         broken,
+        restore::power_was_lost(&log_dir),
     ));
     let groups = Arc::new(GroupCoordinators::new(
         live.group_config(),
