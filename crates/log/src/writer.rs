@@ -56,6 +56,17 @@ fn serve(dir: &Arc<DirShared>, log: &Arc<Log>) -> Result<(), LogError> {
         dir.check_online()?;
         std::mem::take(&mut state.pending)
     };
+    let batches = items.iter().map(|i| {
+        if let WriteItem::Batch(b) = i {
+            b.size_in_bytes()
+        } else {
+            0
+        }
+    });
+    let _backlog = Backlog {
+        dir,
+        bytes: batches.sum(),
+    };
     let mut rest = items.as_slice();
     let mut group = Vec::with_capacity(GROUP_BATCHES.min(rest.len()));
     while let Some(item) = rest.first() {
@@ -75,6 +86,20 @@ fn serve(dir: &Arc<DirShared>, log: &Arc<Log>) -> Result<(), LogError> {
     }
     finish(dir, log, items);
     Ok(())
+}
+
+/// Bytes in the writer's hands; they leave the backlog whatever becomes of them.
+struct Backlog<'d> {
+    dir: &'d DirShared,
+    bytes: usize,
+}
+
+impl Drop for Backlog<'_> {
+    fn drop(&mut self) {
+        self.dir
+            .backlog_bytes
+            .fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// Gives the log back to the queue if more came in, and keeps the list's memory if it is small.
@@ -164,7 +189,6 @@ fn write_group(dir: &Arc<DirShared>, log: &Arc<Log>, group: &[Arc<Batch>]) -> Re
         .map_err(|e| LogError::io("write", path(), e))?;
     let end = last.header().next_offset();
     let is_flushed = flush_if_due(dir, log, &file, &target, end)?;
-    dir.backlog_bytes.fetch_sub(size, Ordering::Relaxed);
     written(log, &target, size as u64, end, is_flushed)?;
     dir.tail.enforce();
     log.notify_written(Ok(end));

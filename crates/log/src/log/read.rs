@@ -364,7 +364,8 @@ impl Log {
         }
         let (mut end, mut end_offset) = from;
         let mut walk = BatchWalk::new(file, close.max(end), view.size, WINDOW_BYTES);
-        while let Some(batch) = self.step(view, &mut walk)? {
+        // Damage ends the read here: what is before it is good, the next read meets it.
+        while let Ok(Some(batch)) = self.step(view, &mut walk) {
             if batch.end() > limit || batch.header.next_offset() > upper {
                 // A border even when nothing before it was walked.
                 if batch.position > end {
@@ -383,10 +384,17 @@ impl Log {
         walk: &mut BatchWalk<'_>,
     ) -> Result<Option<crate::scan::FileBatch>, LogError> {
         let path = || SegmentFile::Log.path(&self.folder, view.base);
-        walk.next().map_err(|e| match e {
+        let batch = walk.next().map_err(|e| match e {
             WalkError::Io(e) => LogError::io("read", path(), e),
             damaged @ WalkError::Damaged { .. } => LogError::corrupt(path(), damaged.to_string()),
-        })
+        })?;
+        match batch {
+            Some(batch) if batch.header.next_offset() > view.end_offset => {
+                let reason = format!("position {}: offsets pass the end", batch.position);
+                Err(LogError::corrupt(path(), reason))
+            }
+            batch => Ok(batch),
+        }
     }
 
     /// Where the entry that the index gives says, if a batch with its offset begins there; 0
