@@ -78,7 +78,10 @@ fn topic(name: &str, num_partitions: i32) -> NewTopic {
 }
 
 async fn create(metadata: &Metadata, topics: Vec<NewTopic>) {
-    let request = CreateTopics { topics, ..CreateTopics::default() };
+    let request = CreateTopics {
+        topics,
+        ..CreateTopics::default()
+    };
     for result in metadata.create_topics(request).await.unwrap() {
         result.unwrap();
     }
@@ -109,7 +112,11 @@ async fn a_restart_keeps_everything_and_begins_new_leaderships() {
     let second_epoch = metadata.register_broker(broker()).await.unwrap();
     assert!(second_epoch > first_epoch);
     let image = metadata.image();
-    assert_eq!(image.offset(), offset + 1, "one entry, however many partitions");
+    assert_eq!(
+        image.offset(),
+        offset + 1,
+        "one entry, however many partitions"
+    );
     for topic in image.topics().iter() {
         for partition in topic.partitions() {
             assert_eq!(partition.leader, Some(BrokerId(1)));
@@ -132,12 +139,25 @@ async fn the_wrong_directory_is_refused() {
     let mut other = options(dir.path());
     other.cluster_id = Some("AAAAAAAAAAAAAAAAAAAAAQ".to_owned());
     let error = Metadata::open(other).await.unwrap_err().to_string();
-    assert!(error.contains(&cluster_id) && error.contains("AAAAAAAAAAAAAAAAAAAAAQ"), "{error}");
+    assert!(
+        error.contains(&cluster_id) && error.contains("AAAAAAAAAAAAAAAAAAAAAQ"),
+        "{error}"
+    );
 
     let mut other = options(dir.path());
     other.node_id = BrokerId(2);
     let error = Metadata::open(other).await.unwrap_err();
-    assert!(matches!(error, OpenError::WrongNode { found: 1, expected: 2, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            OpenError::WrongNode {
+                found: 1,
+                expected: 2,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 // DESIGN §1: starts in well under a second.
