@@ -6,6 +6,8 @@ mod controller;
 mod delta;
 mod directory;
 mod error;
+#[cfg(test)]
+mod fixtures;
 mod handle;
 mod image;
 mod invariants;
