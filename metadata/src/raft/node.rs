@@ -140,12 +140,6 @@ impl RaftNode {
         }
     }
 
-    /// Begins a snapshot now.
-    #[cfg(test)]
-    pub(crate) fn raft(&self) -> &Raft<TypeConfig, StateMachine> {
-        &self.raft
-    }
-
     /// Stops raft, syncs and closes the log.
     pub(crate) async fn shutdown(&self) {
         if let Err(error) = self.raft.shutdown().await {
