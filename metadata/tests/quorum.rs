@@ -1,5 +1,10 @@
 //! The whole crate through its handle, on a real directory.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside test functions"
+)]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -168,12 +173,9 @@ async fn opening_takes_no_election_timeout() {
         let start = Instant::now();
         let metadata = Metadata::open(options(dir.path())).await.unwrap();
         let took = start.elapsed();
-        eprintln!("open to ready: {took:?}");
         // The bound is loose for a busy machine; an election timeout is a second and more.
         assert!(took < Duration::from_millis(500), "{took:?}");
-        let registered = Instant::now();
         metadata.register_broker(broker()).await.unwrap();
-        eprintln!("register: {:?}", registered.elapsed());
         metadata.shutdown().await;
     }
 }

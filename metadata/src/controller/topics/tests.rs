@@ -1,4 +1,5 @@
 use super::*;
+use crate::broker_list::BrokerList;
 use crate::fixtures::{Validator, apply, brokers, new_topic, with_topic};
 
 fn request(topics: Vec<NewTopic>) -> CreateTopics {

@@ -61,7 +61,7 @@ fn every_damage_is_refused() {
         assert!(read(&damaged).is_err(), "byte {at}");
         assert!(read(&bytes[..at]).is_err(), "cut at {at}");
     }
-    assert!(read(&[bytes.clone(), vec![0]].concat()).is_err(), "longer");
+    assert!(read(&[bytes, vec![0]].concat()).is_err(), "longer");
 }
 
 #[test]
