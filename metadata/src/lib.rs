@@ -6,6 +6,8 @@ mod controller;
 mod delta;
 mod directory;
 mod error;
+#[cfg(test)]
+mod fixtures;
 mod handle;
 mod image;
 mod invariants;
@@ -30,6 +32,7 @@ pub use image::{
     ProducerIdsImage, TopicImage, TopicsImage,
 };
 pub use invariants::check as check_invariants;
+pub use raft::QUIET_LOG_TARGET;
 pub use record::{
     BrokerLeadershipsRecord, BrokerRegistrationChangeRecord, ConfigRecord, ConfigResource,
     ConfigResourceType, FeatureLevelRecord, Listener, PartitionChangeRecord, PartitionRecord,

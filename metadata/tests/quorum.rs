@@ -1,5 +1,10 @@
 //! The whole crate through its handle, on a real directory.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside test functions"
+)]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,7 +83,10 @@ fn topic(name: &str, num_partitions: i32) -> NewTopic {
 }
 
 async fn create(metadata: &Metadata, topics: Vec<NewTopic>) {
-    let request = CreateTopics { topics, ..CreateTopics::default() };
+    let request = CreateTopics {
+        topics,
+        ..CreateTopics::default()
+    };
     for result in metadata.create_topics(request).await.unwrap() {
         result.unwrap();
     }
@@ -109,7 +117,11 @@ async fn a_restart_keeps_everything_and_begins_new_leaderships() {
     let second_epoch = metadata.register_broker(broker()).await.unwrap();
     assert!(second_epoch > first_epoch);
     let image = metadata.image();
-    assert_eq!(image.offset(), offset + 1, "one entry, however many partitions");
+    assert_eq!(
+        image.offset(),
+        offset + 1,
+        "one entry, however many partitions"
+    );
     for topic in image.topics().iter() {
         for partition in topic.partitions() {
             assert_eq!(partition.leader, Some(BrokerId(1)));
@@ -132,12 +144,25 @@ async fn the_wrong_directory_is_refused() {
     let mut other = options(dir.path());
     other.cluster_id = Some("AAAAAAAAAAAAAAAAAAAAAQ".to_owned());
     let error = Metadata::open(other).await.unwrap_err().to_string();
-    assert!(error.contains(&cluster_id) && error.contains("AAAAAAAAAAAAAAAAAAAAAQ"), "{error}");
+    assert!(
+        error.contains(&cluster_id) && error.contains("AAAAAAAAAAAAAAAAAAAAAQ"),
+        "{error}"
+    );
 
     let mut other = options(dir.path());
     other.node_id = BrokerId(2);
     let error = Metadata::open(other).await.unwrap_err();
-    assert!(matches!(error, OpenError::WrongNode { found: 1, expected: 2, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            OpenError::WrongNode {
+                found: 1,
+                expected: 2,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 // DESIGN §1: starts in well under a second.
@@ -148,12 +173,123 @@ async fn opening_takes_no_election_timeout() {
         let start = Instant::now();
         let metadata = Metadata::open(options(dir.path())).await.unwrap();
         let took = start.elapsed();
-        eprintln!("open to ready: {took:?}");
         // The bound is loose for a busy machine; an election timeout is a second and more.
         assert!(took < Duration::from_millis(500), "{took:?}");
-        let registered = Instant::now();
         metadata.register_broker(broker()).await.unwrap();
-        eprintln!("register: {:?}", registered.elapsed());
         metadata.shutdown().await;
     }
+}
+
+fn snapshots(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(dir.join("snapshots")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|end| end == "snapshot"))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_continues_from_a_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(dir.path());
+    options.snapshot_entries = 20;
+    let metadata = Metadata::open(options.clone()).await.unwrap();
+    metadata.register_broker(broker()).await.unwrap();
+    let mut count = 0;
+    // The snapshot is written beside the requests.
+    while snapshots(dir.path()).is_empty() || count < 50 {
+        create(&metadata, vec![topic(&format!("topic-{count}"), 2)]).await;
+        count += 1;
+        assert!(count < 5000, "no snapshot");
+    }
+    let before = metadata.image();
+    metadata.shutdown().await;
+
+    let metadata = Metadata::open(options.clone()).await.unwrap();
+    let image = metadata.image();
+    assert!(image.topics().iter().eq(before.topics().iter()));
+    assert!(image.configs().iter().eq(before.configs().iter()));
+    strandline_metadata::check_invariants(&image).unwrap();
+    metadata.shutdown().await;
+
+    let snapshot = snapshots(dir.path()).pop().unwrap();
+    let mut bytes = std::fs::read(&snapshot).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&snapshot, bytes).unwrap();
+    let error = Metadata::open(options).await.unwrap_err();
+    assert!(
+        matches!(&error, OpenError::Corrupt { path, .. } if *path == snapshot),
+        "{error}"
+    );
+}
+
+// D-15
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_whose_caller_went_away_is_still_done_and_not_overtaken() {
+    let dir = tempfile::tempdir().unwrap();
+    let metadata = Metadata::open(options(dir.path())).await.unwrap();
+    metadata.register_broker(broker()).await.unwrap();
+    for round in 0..20 {
+        let name = format!("topic-{round}");
+        let request = || CreateTopics {
+            topics: vec![topic(&name, 1)],
+            ..CreateTopics::default()
+        };
+        let abandoned = tokio::time::timeout(Duration::ZERO, metadata.create_topics(request()));
+        drop(abandoned.await);
+        let mut replies = metadata.create_topics(request()).await.unwrap();
+        let reply = replies.remove(0);
+        // Whichever came first, exactly one of them created it.
+        assert!(
+            matches!(reply, Ok(_) | Err(RequestError::TopicAlreadyExists(_))),
+            "{reply:?}"
+        );
+    }
+    assert_eq!(metadata.image().topics().len(), 20);
+    metadata.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_requests_are_decided_one_after_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let metadata = Metadata::open(options(dir.path())).await.unwrap();
+    let epoch = metadata.register_broker(broker()).await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let metadata = metadata.clone();
+        tasks.spawn(async move {
+            let block = metadata
+                .allocate_producer_ids(BrokerId(1), epoch)
+                .await
+                .unwrap();
+            let request = CreateTopics {
+                topics: vec![topic("same", 1)],
+                ..CreateTopics::default()
+            };
+            let created = metadata
+                .create_topics(request)
+                .await
+                .unwrap()
+                .remove(0)
+                .is_ok();
+            // M-8: what was answered is in the image.
+            assert!(metadata.image().topics().by_name("same").is_some());
+            (block.first, created)
+        });
+    }
+    let mut results = tasks.join_all().await;
+    results.sort_unstable();
+    let firsts: Vec<_> = results.iter().map(|(first, _)| *first).collect();
+    assert_eq!(
+        firsts,
+        (0..50).map(|block| block * 1000).collect::<Vec<_>>()
+    );
+    assert_eq!(results.iter().filter(|(_, created)| *created).count(), 1);
+    metadata.shutdown().await;
+    let late = metadata.allocate_producer_ids(BrokerId(1), epoch).await;
+    assert!(
+        matches!(late, Err(RequestError::Unavailable(_))),
+        "{late:?}"
+    );
 }

@@ -82,13 +82,12 @@ impl RaftNode {
     }
 
     async fn elect(&self, id: u64) -> Result<(), OpenError> {
-        if self.raft.is_initialized().await.map_err(failed)? {
-            // Nobody else can lead, so there is nothing to wait for.
-            self.raft.trigger().elect(false).await.map_err(failed)?;
-        } else {
+        if !self.raft.is_initialized().await.map_err(failed)? {
             let members = BTreeMap::from([(id, BasicNode::default())]);
             self.raft.initialize(members).await.map_err(failed)?;
         }
+        // Nobody else can lead, so there is no timeout to wait for.
+        self.raft.trigger().elect(false).await.map_err(failed)?;
         let wait = self.raft.wait(Some(START_TIMEOUT));
         let leads = wait
             .metrics(|m| m.state == ServerState::Leader, "this node leads")
@@ -99,6 +98,9 @@ impl RaftNode {
             .wait_for_recovery(Some(START_TIMEOUT))
             .await
             .map_err(failed)?;
+        // A lone voter has nobody to send a heartbeat to and no timeout to watch; without ticks an
+        // idle quorum costs nothing. To be switched on with the second voter.
+        self.raft.runtime_config().tick(false);
         Ok(())
     }
 
@@ -136,12 +138,6 @@ impl RaftNode {
         if let Err(error) = self.raft.trigger().snapshot().await {
             tracing::warn!(%error, "ask for a metadata snapshot");
         }
-    }
-
-    /// Begins a snapshot now.
-    #[cfg(test)]
-    pub(crate) fn raft(&self) -> &Raft<TypeConfig, StateMachine> {
-        &self.raft
     }
 
     /// Stops raft, syncs and closes the log.

@@ -212,18 +212,11 @@ pub(crate) fn decode(
         seq: 1,
         path,
     };
-    let head = frames.next()?;
-    let bad = |at: usize| {
-        move |error: DecodeError| OpenError::corrupt(path, at as u64, error.to_string())
-    };
+    let (at, head) = frames.next()?;
     if head.kind != META {
-        return Err(OpenError::corrupt(
-            path,
-            FILE_HEADER_LEN as u64,
-            "the first frame is not META",
-        ));
+        return Err(OpenError::corrupt(path, at, "the first frame is not META"));
     }
-    let head = decode_head(head.body).map_err(bad(FILE_HEADER_LEN))?;
+    let head = decode_head(head.body).map_err(corrupt(path, at))?;
     if head.cluster_id != cluster_id {
         return Err(OpenError::WrongCluster {
             path: path.to_path_buf(),
@@ -231,35 +224,42 @@ pub(crate) fn decode(
             expected: cluster_id.to_owned(),
         });
     }
-    let mut delta = Delta::new(&Image::empty(cluster_id));
+    let delta = decode_body(&mut frames, Delta::new(&Image::empty(cluster_id)))?;
+    Ok((head.meta, delta.finish(head.offset, head.epoch)))
+}
+
+/// Replays the frames of records up to the last frame, which says how many records there are.
+fn decode_body(frames: &mut Frames<'_>, mut delta: Delta) -> Result<Delta, OpenError> {
+    let path = frames.path;
     let mut count = 0_u64;
     loop {
-        let at = frames.at;
-        let frame = frames.next()?;
+        let (at, frame) = frames.next()?;
         match frame.kind {
             RECORDS => {
-                for record in decode_records(frame.body).map_err(bad(at))? {
-                    delta
-                        .replay(&record)
-                        .map_err(|error| OpenError::corrupt(path, at as u64, error.to_string()))?;
+                for record in decode_records(frame.body).map_err(corrupt(path, at))? {
+                    delta.replay(&record).map_err(corrupt(path, at))?;
                     count += 1;
                 }
             }
             END => {
                 let mut end = Reader::new(frame.body);
-                let expected = end.uvarint().map_err(bad(at))?;
-                end.finish().map_err(bad(at))?;
-                if expected != count || frames.at != bytes.len() {
-                    return Err(OpenError::corrupt(path, at as u64, "records are missing"));
+                let expected = end.uvarint().map_err(corrupt(path, at))?;
+                end.finish().map_err(corrupt(path, at))?;
+                if expected != count || frames.at != frames.bytes.len() {
+                    return Err(OpenError::corrupt(path, at, "records are missing"));
                 }
-                return Ok((head.meta, delta.finish(head.offset, head.epoch)));
+                return Ok(delta);
             }
             kind => {
                 let reason = format!("frames of kind {kind} are unknown to this version");
-                return Err(OpenError::corrupt(path, at as u64, reason));
+                return Err(OpenError::corrupt(path, at, reason));
             }
         }
     }
+}
+
+fn corrupt<E: std::fmt::Display>(path: &Path, at: u64) -> impl FnOnce(E) -> OpenError {
+    move |error| OpenError::corrupt(path, at, error.to_string())
 }
 
 struct Head {
@@ -292,18 +292,20 @@ struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    fn next(&mut self) -> Result<Frame<'a>, OpenError> {
+    /// The next frame and its place.
+    fn next(&mut self) -> Result<(u64, Frame<'a>), OpenError> {
+        let place = self.at as u64;
         let reason = match parse_frame(self.bytes.get(self.at..).unwrap_or_default()) {
             Parsed::Frame(frame, len) if frame.seq == self.seq => {
                 self.seq += 1;
                 self.at += len;
-                return Ok(frame);
+                return Ok((place, frame));
             }
             Parsed::Frame(..) => "a frame is missing before this one",
             Parsed::End => "the file ends before its last frame",
             Parsed::Bad(reason) => reason,
         };
-        Err(OpenError::corrupt(self.path, self.at as u64, reason))
+        Err(OpenError::corrupt(self.path, place, reason))
     }
 }
 

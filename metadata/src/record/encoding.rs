@@ -225,34 +225,8 @@ fn decode_fields(kind: &Kind, from: &mut Reader<'_>) -> Result<Record, DecodeErr
             name: TopicName::new(from.str()?).map_err(|_| DecodeError::TopicName)?,
             topic_id: TopicId(from.uuid()?),
         }),
-        id if id == PARTITION.id => Record::Partition(PartitionRecord {
-            topic_id: TopicId(from.uuid()?),
-            partition: from.i32()?,
-            replicas: decode_list(from)?,
-            isr: decode_list(from)?,
-            leader: decode_leader(from)?,
-            leader_epoch: from.i32()?,
-            partition_epoch: from.i32()?,
-        }),
-        id if id == PARTITION_CHANGE.id => Record::PartitionChange(PartitionChangeRecord {
-            topic_id: TopicId(from.uuid()?),
-            partition: from.i32()?,
-            replicas: if from.bool()? {
-                Some(decode_list(from)?)
-            } else {
-                None
-            },
-            isr: if from.bool()? {
-                Some(decode_list(from)?)
-            } else {
-                None
-            },
-            leader: if from.bool()? {
-                Some(decode_leader(from)?)
-            } else {
-                None
-            },
-        }),
+        id if id == PARTITION.id => Record::Partition(decode_partition(from)?),
+        id if id == PARTITION_CHANGE.id => Record::PartitionChange(decode_partition_change(from)?),
         id if id == REMOVE_TOPIC.id => Record::RemoveTopic(RemoveTopicRecord {
             topic_id: TopicId(from.uuid()?),
         }),
@@ -274,6 +248,40 @@ fn decode_fields(kind: &Kind, from: &mut Reader<'_>) -> Result<Record, DecodeErr
             next_producer_id: from.varint()?,
         }),
         kind => return Err(DecodeError::UnknownRecord { kind }),
+    })
+}
+
+fn decode_partition(from: &mut Reader<'_>) -> Result<PartitionRecord, DecodeError> {
+    Ok(PartitionRecord {
+        topic_id: TopicId(from.uuid()?),
+        partition: from.i32()?,
+        replicas: decode_list(from)?,
+        isr: decode_list(from)?,
+        leader: decode_leader(from)?,
+        leader_epoch: from.i32()?,
+        partition_epoch: from.i32()?,
+    })
+}
+
+fn decode_partition_change(from: &mut Reader<'_>) -> Result<PartitionChangeRecord, DecodeError> {
+    Ok(PartitionChangeRecord {
+        topic_id: TopicId(from.uuid()?),
+        partition: from.i32()?,
+        replicas: if from.bool()? {
+            Some(decode_list(from)?)
+        } else {
+            None
+        },
+        isr: if from.bool()? {
+            Some(decode_list(from)?)
+        } else {
+            None
+        },
+        leader: if from.bool()? {
+            Some(decode_leader(from)?)
+        } else {
+            None
+        },
     })
 }
 

@@ -181,3 +181,13 @@ fn open(dir: &Path, files: &mut BTreeMap<u64, Arc<File>>, number: u64) -> io::Re
     files.insert(number, Arc::clone(&file));
     Ok(file)
 }
+
+#[cfg(test)]
+impl Index {
+    pub(super) fn location_of(&self, index: u64) -> Option<Location> {
+        self.items
+            .iter()
+            .find(|item| item.log_id.index == index)
+            .map(|item| item.location)
+    }
+}

@@ -54,51 +54,49 @@ pub(crate) fn recover(
     for number in numbers {
         let path = log_path(dir, number);
         if Some(number) != expected {
-            return Err(OpenError::corrupt(
-                &path,
-                0,
-                "the file before this one is missing",
-            ));
+            let reason = "the file before this one is missing";
+            return Err(OpenError::corrupt(&path, 0, reason));
         }
         expected = number.checked_add(1);
         let bytes = fs::read(&path).map_err(OpenError::io("read", &path))?;
-        let header = FileHeader::decode(&bytes, LOG_MAGIC, &path)?;
-        if header.number != number {
-            return Err(OpenError::corrupt(
-                &path,
-                0,
-                "the file has the number of another one",
-            ));
-        }
-        if found.last.is_some() && header.first_seq != found.next_seq {
-            return Err(OpenError::corrupt(
-                &path,
-                0,
-                "the file before this one is cut",
-            ));
-        }
-        found.next_seq = header.first_seq;
+        check_header(&path, &bytes, number, &mut found)?;
         let is_last = Some(number) == last;
-        let end = read_frames(
-            &path,
-            number,
-            &bytes,
-            is_last,
-            &mut found.next_seq,
-            &mut each,
-        )?;
+        let next_seq = &mut found.next_seq;
+        let end = read_frames(&path, number, &bytes, is_last, next_seq, &mut each)?;
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let file = file.map_err(OpenError::io("open", &path))?;
         if end < bytes.len() {
-            file.set_len(end as u64)
-                .map_err(OpenError::io("cut", &path))?;
-            file.sync_all().map_err(OpenError::io("sync", &path))?;
+            let cut = file.set_len(end as u64).and_then(|()| file.sync_all());
+            cut.map_err(OpenError::io("cut", &path))?;
             found.cut = (bytes.len() - end) as u64;
         }
         found.position = end as u64;
         found.last = Some((number, Arc::new(file)));
     }
     Ok(found)
+}
+
+/// The file must continue the one before it.
+fn check_header(
+    path: &Path,
+    bytes: &[u8],
+    number: u64,
+    found: &mut Recovered,
+) -> Result<(), OpenError> {
+    let header = FileHeader::decode(bytes, LOG_MAGIC, path)?;
+    if header.number != number {
+        let reason = "the file has the number of another one";
+        return Err(OpenError::corrupt(path, 0, reason));
+    }
+    if found.last.is_some() && header.first_seq != found.next_seq {
+        return Err(OpenError::corrupt(
+            path,
+            0,
+            "the file before this one is cut",
+        ));
+    }
+    found.next_seq = header.first_seq;
+    Ok(())
 }
 
 /// A crash while a file was created leaves one that is no longer than its header: nothing in it can
@@ -161,14 +159,15 @@ fn was_synced(rest: &[u8], seq: u64) -> bool {
             return false;
         };
         // Cheap test first: a later frame of this file has a number a little above.
-        if peeked > seq && peeked - seq <= rest.len() as u64 {
-            if let Parsed::Frame(frame, len) = parse_frame(tail) {
-                if frame.synced >= seq {
-                    return true;
-                }
-                at += len;
-                continue;
+        if peeked > seq
+            && peeked - seq <= rest.len() as u64
+            && let Parsed::Frame(frame, len) = parse_frame(tail)
+        {
+            if frame.synced >= seq {
+                return true;
             }
+            at += len;
+            continue;
         }
         at += 1;
     }

@@ -232,7 +232,7 @@ impl Writer {
             }
         });
         for done in waiting {
-            done(result.as_ref().map(|()| ()).map_err(copy_of));
+            done(result.as_ref().copied().map_err(copy_of));
         }
         result
     }
