@@ -215,8 +215,8 @@ impl Bucket {
             }
             return Ok(());
         }
-        stream::iter(keys)
-            .map(|key| self.delete(key))
+        stream::iter(keys.to_vec())
+            .map(|key| async move { self.delete(&key).await })
             .buffer_unordered(8)
             .try_collect::<Vec<()>>()
             .await?;
