@@ -1,0 +1,231 @@
+//! What the logs of one directory share: queue, files, fault, background thread (L-27, DESIGN §3).
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use strandline_types::{Offset, TopicPartition};
+
+use crate::checkpoint;
+use crate::error::{LogError, StorageFault};
+use crate::files::FileCache;
+use crate::janitor::Janitor;
+use crate::log::Log;
+use crate::sys;
+use crate::tail::TailBudget;
+
+/// Called once when the directory goes offline.
+pub type OnOffline = Box<dyn Fn(&StorageFault) + Send + Sync>;
+
+/// Logs that have something for the writer, in order of arrival; each at most once, so the queue
+/// is bounded by the number of logs.
+#[derive(Default)]
+pub(crate) struct WriteQueue {
+    inner: Mutex<Queued>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct Queued {
+    logs: VecDeque<Arc<Log>>,
+    is_stopped: bool,
+}
+
+impl WriteQueue {
+    pub(crate) fn push(&self, log: Arc<Log>) {
+        self.inner.lock().logs.push_back(log);
+        self.ready.notify_one();
+    }
+
+    /// The next log, waiting for one; `None` after [`WriteQueue::stop`].
+    pub(crate) fn pop(&self) -> Option<Arc<Log>> {
+        let mut inner = self.inner.lock();
+        loop {
+            if inner.is_stopped {
+                return None;
+            }
+            match inner.logs.pop_front() {
+                Some(log) => return Some(log),
+                None => self.ready.wait(&mut inner),
+            }
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        let mut inner = self.inner.lock();
+        inner.is_stopped = true;
+        inner.logs.clear();
+        self.ready.notify_all();
+    }
+}
+
+pub(crate) struct DirShared {
+    pub(crate) path: Arc<Path>,
+    pub(crate) queue: WriteQueue,
+    pub(crate) files: FileCache,
+    pub(crate) tail: Arc<TailBudget>,
+    pub(crate) janitor: Janitor,
+    /// Bytes appended and not yet written.
+    pub(crate) backlog_bytes: AtomicUsize,
+    /// The file system takes reservations.
+    pub(crate) can_reserve: AtomicBool,
+    pub(crate) logs: RwLock<HashMap<TopicPartition, Arc<Log>>>,
+    /// Text of each checkpoint file as it was written last.
+    checkpoints: Mutex<HashMap<&'static str, String>>,
+    fault: OnceLock<StorageFault>,
+    is_stopped: AtomicBool,
+    on_offline: Mutex<Vec<OnOffline>>,
+}
+
+impl DirShared {
+    pub(crate) fn new(path: Arc<Path>, tail: Arc<TailBudget>, open_files: usize) -> Arc<Self> {
+        Arc::new(Self {
+            path,
+            queue: WriteQueue::default(),
+            files: FileCache::new(open_files),
+            tail,
+            janitor: Janitor::default(),
+            backlog_bytes: AtomicUsize::new(0),
+            can_reserve: AtomicBool::new(true),
+            logs: RwLock::default(),
+            checkpoints: Mutex::default(),
+            fault: OnceLock::new(),
+            is_stopped: AtomicBool::new(false),
+            on_offline: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn fault(&self) -> Option<&StorageFault> {
+        self.fault.get()
+    }
+
+    pub(crate) fn check_online(&self) -> Result<(), LogError> {
+        self.fault
+            .get()
+            .map_or(Ok(()), |fault| Err(fault.clone().into()))
+    }
+
+    /// As [`DirShared::check_online`], and fails too when the threads are gone.
+    pub(crate) fn check_running(&self) -> Result<(), LogError> {
+        self.check_online()?;
+        if self.is_stopped.load(Ordering::Acquire) {
+            Err(LogError::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn on_offline(&self, callback: OnOffline) {
+        if let Some(fault) = self.fault.get() {
+            callback(fault);
+        } else {
+            self.on_offline.lock().push(callback);
+        }
+    }
+
+    /// Takes the directory offline: every log learns of it, appends and reads fail from now on.
+    pub(crate) fn go_offline(&self, operation: &'static str, path: PathBuf, source: io::Error) {
+        let dir = Arc::clone(&self.path);
+        let fault = StorageFault {
+            dir,
+            operation,
+            path,
+            source: Arc::new(source),
+        };
+        if self.fault.set(fault.clone()).is_err() {
+            return;
+        }
+        tracing::error!(%fault, "log directory goes offline");
+        for log in self.all_logs() {
+            log.drop_pending(&fault.clone().into());
+        }
+        let callbacks = std::mem::take(&mut *self.on_offline.lock());
+        for callback in callbacks {
+            callback(&fault);
+        }
+    }
+
+    /// As [`DirShared::go_offline`], from an error of a step on one file.
+    pub(crate) fn fail(&self, error: LogError) {
+        match error {
+            LogError::Io {
+                operation,
+                path,
+                source,
+            } => {
+                let source = io::Error::new(source.kind(), source);
+                self.go_offline(operation, path, source);
+            }
+            LogError::Storage(_) => {}
+            other => {
+                let source = io::Error::other(other.to_string());
+                self.go_offline("use", self.path.to_path_buf(), source);
+            }
+        }
+    }
+
+    /// Writes all checkpoints whose content changed (6.1): recovery points, log start offsets, high
+    /// watermarks.
+    pub(crate) fn write_checkpoints(&self) -> Result<(), LogError> {
+        let mut recovery = Vec::new();
+        let mut watermarks = Vec::new();
+        for log in self.all_logs() {
+            let (recovery_point, high_watermark, _) = log.checkpoint_offsets();
+            recovery.push((log.partition().clone(), recovery_point));
+            watermarks.push((log.partition().clone(), high_watermark));
+        }
+        self.write_checkpoint(checkpoint::RECOVERY_POINT, recovery)?;
+        self.write_log_start_checkpoint()?;
+        self.write_checkpoint(checkpoint::HIGH_WATERMARK, watermarks)
+    }
+
+    pub(crate) fn write_log_start_checkpoint(&self) -> Result<(), LogError> {
+        let starts = self.all_logs().into_iter().filter_map(|log| {
+            let log_start = log.checkpoint_offsets().2?;
+            Some((log.partition().clone(), log_start))
+        });
+        self.write_checkpoint(checkpoint::LOG_START, starts.collect())
+    }
+
+    fn write_checkpoint(
+        &self,
+        name: &'static str,
+        mut entries: Vec<(TopicPartition, Offset)>,
+    ) -> Result<(), LogError> {
+        let text = checkpoint::encode(&mut entries);
+        let mut written = self.checkpoints.lock();
+        if written.get(name) == Some(&text) {
+            return Ok(());
+        }
+        sys::replace_file(&self.path.join(name), text.as_bytes(), true)?;
+        written.insert(name, text);
+        Ok(())
+    }
+
+    pub(crate) fn all_logs(&self) -> Vec<Arc<Log>> {
+        self.logs.read().values().cloned().collect()
+    }
+
+    /// Ends the threads and wakes who waits for them.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.queue.stop();
+        self.janitor.stop();
+        let logs = std::mem::take(&mut *self.logs.write());
+        for log in logs.into_values() {
+            log.drop_pending(&LogError::Closed);
+        }
+    }
+}
+
+impl fmt::Debug for DirShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirShared")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,154 @@
+//! The background thread of a directory: flushes rolled segments, removes what was deleted
+//! (L-27, L-32, S-24).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use strandline_types::Offset;
+
+use crate::dir::DirShared;
+use crate::log::Log;
+use crate::sys;
+
+/// Something to do, now or later.
+#[derive(Debug)]
+pub(crate) enum Chore {
+    /// Flush a log up to an offset and move its recovery point.
+    Flush(Weak<Log>, Offset),
+    /// Flush a log that has had unflushed data for `flush.ms`.
+    FlushDue(Weak<Log>),
+    /// Remove files.
+    RemoveFiles(Vec<PathBuf>),
+    /// Remove a folder with all that is in it.
+    RemoveFolder(PathBuf),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Janitor {
+    inner: Mutex<Chores>,
+    ready: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Chores {
+    due: BinaryHeap<Reverse<Due>>,
+    count: u64,
+    is_stopped: bool,
+}
+
+#[derive(Debug)]
+struct Due {
+    at: Instant,
+    number: u64,
+    chore: Chore,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+impl Eq for Due {}
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl Janitor {
+    /// Queues a chore for `delay_ms` from now.
+    pub(crate) fn add(&self, chore: Chore, delay_ms: i64) {
+        let delay = Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0));
+        let now = Instant::now();
+        // A delay beyond what the clock can express is for ever: the next start removes it.
+        let Some(at) = now.checked_add(delay) else {
+            return;
+        };
+        let mut inner = self.inner.lock();
+        if inner.is_stopped {
+            return;
+        }
+        inner.count += 1;
+        let number = inner.count;
+        inner.due.push(Reverse(Due { at, number, chore }));
+        self.ready.notify_one();
+    }
+
+    pub(crate) fn stop(&self) {
+        let mut inner = self.inner.lock();
+        inner.is_stopped = true;
+        inner.due.clear();
+        self.ready.notify_all();
+    }
+
+    fn next(&self) -> Option<Chore> {
+        let mut inner = self.inner.lock();
+        loop {
+            if inner.is_stopped {
+                return None;
+            }
+            let Some(at) = inner.due.peek().map(|Reverse(due)| due.at) else {
+                self.ready.wait(&mut inner);
+                continue;
+            };
+            if at <= Instant::now() {
+                return inner.due.pop().map(|Reverse(due)| due.chore);
+            }
+            self.ready.wait_until(&mut inner, at);
+        }
+    }
+
+    /// The thread's body; ends after [`Janitor::stop`].
+    pub(crate) fn run(dir: &Arc<DirShared>) {
+        while let Some(chore) = dir.janitor.next() {
+            match chore {
+                Chore::Flush(log, offset) => {
+                    if let Some(log) = log.upgrade() {
+                        report(dir, log.flush_to(offset));
+                    }
+                }
+                Chore::FlushDue(log) => {
+                    if let Some(log) = log.upgrade() {
+                        log.lock_state().is_flush_planned = false;
+                        report(dir, log.flush());
+                    }
+                }
+                Chore::RemoveFiles(paths) => {
+                    for path in paths {
+                        if let Err(error) = sys::remove_if_there(&path) {
+                            tracing::warn!(%error, "cannot remove a deleted file");
+                        }
+                    }
+                }
+                Chore::RemoveFolder(path) => remove_folder(&path),
+            }
+        }
+    }
+}
+
+fn report(dir: &DirShared, result: Result<(), crate::error::LogError>) {
+    use crate::error::LogError;
+    match result {
+        Ok(()) | Err(LogError::Deleted(_) | LogError::Closed | LogError::Storage(_)) => {}
+        Err(error) => dir.fail(error),
+    }
+}
+
+pub(crate) fn remove_folder(path: &Path) {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(path = %path.display(), %error, "cannot remove a deleted partition");
+        }
+        _ => {}
+    }
+}

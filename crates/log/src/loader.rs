@@ -1,0 +1,226 @@
+//! Loading a partition's folder: exact recovery after a crash, trust after a clean end (L-20…L-26).
+
+mod recover;
+mod swap;
+mod tidy;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use strandline_types::{Offset, TopicId, TopicPartition};
+
+use crate::config::LogConfig;
+use crate::error::LogError;
+use crate::leader_epochs::LeaderEpochs;
+use crate::log::LogParts;
+use crate::offsets::LogOffsets;
+use crate::producer_state::ProducerState;
+use crate::replay::{self, Extent};
+use crate::segment::{Segment, SegmentFile};
+use crate::segments::Segments;
+use crate::sys;
+use recover::{Checked, recover_segment};
+
+pub(crate) use tidy::modified_ms;
+
+/// What the directory knows about a partition before it is loaded.
+pub(crate) struct LoadRequest {
+    pub(crate) partition: TopicPartition,
+    pub(crate) topic_id: TopicId,
+    pub(crate) folder: Arc<Path>,
+    pub(crate) config: LogConfig,
+    /// The directory was closed cleanly.
+    pub(crate) is_clean: bool,
+    pub(crate) recovery_point: Offset,
+    pub(crate) log_start: Option<Offset>,
+    pub(crate) high_watermark: Option<Offset>,
+}
+
+/// Loads one partition. Errors: it cannot be read, or what lies before the recovery point is
+/// damaged; the partition is then offline, the others are not concerned.
+pub(crate) fn load(request: LoadRequest) -> Result<LogParts, LogError> {
+    let folder = Arc::clone(&request.folder);
+    swap::finish_swaps(&folder)?;
+    let bases = tidy::segment_bases(&folder)?;
+    let mut loaded = load_segments(&request, &bases)?;
+    let checkpointed = request.log_start.unwrap_or(0);
+    if loaded.log_end < checkpointed && !bases.is_empty() {
+        tracing::warn!(
+            partition = %request.partition, log_end = loaded.log_end, log_start = checkpointed,
+            "the log ends before its start: it begins anew" // L-22
+        );
+        tidy::remove_segments(&folder, &bases)?;
+        loaded = start_empty(&folder, checkpointed)?;
+    } else if bases.is_empty() {
+        loaded = start_empty(&folder, checkpointed)?;
+    }
+    let log_end = loaded.log_end;
+    let first_base = loaded.segments.first_base();
+    let log_start = if request.config.remote {
+        request.log_start.unwrap_or(first_base) // L-26
+    } else {
+        checkpointed.max(first_base)
+    };
+    let local_log_start = log_start.max(first_base);
+    let producers = load_producers(&request, &loaded)?;
+    let epochs = load_epochs(&request, &loaded, log_start)?;
+    let high_watermark = request
+        .high_watermark
+        .unwrap_or(local_log_start)
+        .clamp(local_log_start, log_end);
+    let offsets = LogOffsets {
+        log_start,
+        local_log_start,
+        last_stable: high_watermark,
+        high_watermark,
+        written_end: log_end,
+        log_end,
+    };
+    Ok(LogParts {
+        partition: request.partition,
+        topic_id: request.topic_id,
+        folder,
+        config: request.config,
+        segments: loaded.segments,
+        producers,
+        epochs,
+        offsets,
+        recovery_point: request.recovery_point.min(log_end),
+    })
+}
+
+struct LoadedSegments {
+    segments: Segments,
+    log_end: Offset,
+    /// Something was cut, or checked batch by batch.
+    was_recovered: bool,
+}
+
+impl LoadedSegments {
+    fn extents(&self) -> Vec<Extent> {
+        self.segments
+            .with_ends(self.log_end)
+            .map(Extent::of)
+            .collect()
+    }
+}
+
+fn start_empty(folder: &Path, base: Offset) -> Result<LoadedSegments, LogError> {
+    let path = SegmentFile::Log.path(folder, base);
+    sys::open(&path, true).map_err(|e| LogError::io("create", path, e))?;
+    let segments = Segments::new(
+        VecDeque::new(),
+        Segment::new(base, tidy::modified_ms(folder), 0),
+    );
+    Ok(LoadedSegments {
+        segments,
+        log_end: base,
+        was_recovered: true,
+    })
+}
+
+/// Checks or recovers each segment in turn; a cut ends the log there (L-20).
+fn load_segments(request: &LoadRequest, bases: &[Offset]) -> Result<LoadedSegments, LogError> {
+    let folder = &request.folder;
+    let mut segments: VecDeque<Segment> = VecDeque::new();
+    let (mut log_end, mut was_recovered) = (0, false);
+    for (i, base) in bases.iter().copied().enumerate() {
+        let next_base = bases.get(i + 1).copied();
+        let is_unflushed = next_base.is_none_or(|next| next > request.recovery_point);
+        if i > 0 && base < log_end {
+            let path = SegmentFile::Log.path(folder, base);
+            return Err(LogError::corrupt(
+                path,
+                format!("it begins before offset {log_end}"),
+            ));
+        }
+        if i > 0 && base > log_end {
+            tracing::warn!(partition = %request.partition, log_end, base, "a gap between segments");
+        }
+        let checked = if request.is_clean || !is_unflushed {
+            recover::check_segment(folder, base, next_base, &request.config)?
+        } else {
+            Checked::Damaged("the broker was not stopped cleanly".into())
+        };
+        let reason = match checked {
+            Checked::Good(segment, end) => {
+                segments.push_back(segment);
+                log_end = end;
+                continue;
+            }
+            Checked::Damaged(reason) => reason,
+        };
+        tracing::info!(partition = %request.partition, base, reason, "recovering a segment");
+        let may_cut = is_unflushed;
+        let recovered = recover_segment(folder, base, next_base, &request.config, may_cut)?;
+        was_recovered = true;
+        log_end = recovered.next_offset;
+        segments.push_back(recovered.segment);
+        if let Some(reason) = recovered.cut {
+            let later = bases.get(i + 1..).unwrap_or(&[]);
+            tracing::warn!(
+                partition = %request.partition, base, log_end, reason,
+                deleted_segments = later.len(), "the log was cut at its last valid batch"
+            );
+            tidy::remove_segments(folder, later)?;
+            break;
+        }
+    }
+    let Some(active) = segments.pop_back() else {
+        let active = Segment::new(0, 0, 0);
+        let segments = Segments::new(VecDeque::new(), active);
+        return Ok(LoadedSegments {
+            segments,
+            log_end: 0,
+            was_recovered,
+        });
+    };
+    Ok(LoadedSegments {
+        segments: Segments::new(segments, active),
+        log_end,
+        was_recovered,
+    })
+}
+
+/// The newest good snapshot, then what the log says since (L-24).
+fn load_producers(
+    request: &LoadRequest,
+    loaded: &LoadedSegments,
+) -> Result<ProducerState, LogError> {
+    let extents = loaded.extents();
+    let bases: Vec<Offset> = extents.iter().map(|e| e.base).collect();
+    let snapshot = tidy::newest_snapshot(&request.folder, loaded.log_end, &bases)?;
+    replay::producers_at(&request.folder, &extents, snapshot, loaded.log_end)
+}
+
+/// The epochs file, corrected by what the log says where it was recovered (L-23).
+fn load_epochs(
+    request: &LoadRequest,
+    loaded: &LoadedSegments,
+    log_start: Offset,
+) -> Result<LeaderEpochs, LogError> {
+    let folder = &request.folder;
+    let stored = LeaderEpochs::read(folder)?;
+    let mut changed = false;
+    let from = match (&stored, loaded.was_recovered) {
+        (None, _) => loaded.segments.first_base(),
+        (Some(_), true) => request.recovery_point.max(loaded.segments.first_base()),
+        (Some(_), false) => loaded.log_end,
+    };
+    let mut epochs = stored.unwrap_or_default();
+    changed |= epochs.truncate_from_end(loaded.log_end);
+    replay::walk_from(folder, &loaded.extents(), from, |_, batch| {
+        changed |= epochs.assign(
+            batch.header.partition_leader_epoch,
+            batch.header.base_offset,
+        );
+        Ok(())
+    })?;
+    changed |= epochs.truncate_from_start(log_start);
+    if changed {
+        let path = folder.join(crate::leader_epochs::FILE_NAME);
+        sys::replace_file(&path, epochs.encode().as_bytes(), false)?;
+    }
+    Ok(epochs)
+}

@@ -1,0 +1,295 @@
+//! One segment at start: a cheap check of its indexes, or its recovery batch by batch (L-20, L-21).
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use strandline_types::{NO_TIMESTAMP, Offset};
+
+use super::tidy;
+use crate::config::LogConfig;
+use crate::error::LogError;
+use crate::index::{self, Index, IndexEntry};
+use crate::log::jitter;
+use crate::offset_index::{self, OffsetEntry};
+use crate::replay;
+use crate::scan::{BatchWalk, FileBatch, WalkError};
+use crate::segment::{Segment, SegmentFile};
+use crate::time_index::{self, TimeEntry};
+use crate::{sys, transaction_index};
+
+const CHECK_WINDOW: usize = 4096;
+const RECOVER_WINDOW: usize = 1024 * 1024;
+
+/// Outcome of the cheap check.
+pub(super) enum Checked {
+    /// The segment, and the offset after it.
+    Good(Segment, Offset),
+    /// Why it must be recovered.
+    Damaged(String),
+}
+
+fn open(folder: &Path, base: Offset) -> Result<(File, u64), LogError> {
+    let path = SegmentFile::Log.path(folder, base);
+    let file = sys::open(&path, false).map_err(|e| LogError::io("open", path.clone(), e))?;
+    let size = file
+        .metadata()
+        .map_err(|e| LogError::io("look at", path, e))?
+        .len();
+    Ok((file, size))
+}
+
+fn read_entries<E: IndexEntry>(
+    folder: &Path,
+    base: Offset,
+    kind: SegmentFile,
+) -> Result<Option<Vec<E>>, LogError> {
+    let path = kind.path(folder, base);
+    match fs::read(&path) {
+        Ok(bytes) => Ok(index::decode_all(&bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(LogError::io("read", path, e)),
+    }
+}
+
+/// A new in-memory segment with the times that only the file system knows.
+fn blank(folder: &Path, base: Offset, config: &LogConfig) -> Segment {
+    let modified_ms = tidy::modified_ms(&SegmentFile::Log.path(folder, base));
+    let mut segment = Segment::new(base, modified_ms, jitter(config.segment_jitter_ms));
+    segment.modified_ms = modified_ms;
+    segment
+}
+
+/// When the first batch came: its own time if that is plausible, else the file's.
+fn set_first(segment: &mut Segment, first: &FileBatch) {
+    segment.first_timestamp = first.header.max_timestamp;
+    if first.header.max_timestamp >= 0 {
+        segment.first_append_ms = segment.modified_ms.min(first.header.max_timestamp);
+    }
+}
+
+/// Checks that the indexes are whole and agree with the log: entries in order and in range, the
+/// last one close enough to the end, batches consistent from there on (L-21).
+pub(super) fn check_segment(
+    folder: &Path,
+    base: Offset,
+    next_base: Option<Offset>,
+    config: &LogConfig,
+) -> Result<Checked, LogError> {
+    let (file, size) = open(folder, base)?;
+    let offsets = read_entries::<OffsetEntry>(folder, base, SegmentFile::OffsetIndex)?;
+    let times = read_entries::<TimeEntry>(folder, base, SegmentFile::TimeIndex)?;
+    let span = next_base.map_or(1 << 31, |next| (next - base).unsigned_abs());
+    let (offsets, times) = match (offsets, times) {
+        (Some(offsets), Some(times)) => (offsets, times),
+        (None, None) if size == 0 => (Vec::new(), Vec::new()),
+        _ => {
+            return Ok(Checked::Damaged(
+                "an index is missing or has an odd size".into(),
+            ));
+        }
+    };
+    if !offset_index::is_sane(&offsets, size, span) || !time_index::is_sane(&times, span) {
+        return Ok(Checked::Damaged(
+            "an index is out of order or out of range".into(),
+        ));
+    }
+    let Ok(aborted) = transaction_index::read(&SegmentFile::TransactionIndex.path(folder, base))
+    else {
+        return Ok(Checked::Damaged("the transaction index is corrupt".into()));
+    };
+    let mut segment = blank(folder, base, config);
+    segment.size = size;
+    segment.written_size = size;
+    segment.has_aborts = !aborted.is_empty();
+    segment.offset_index = Index::in_file(offsets.len() as u32, offsets.last().copied());
+    segment.time_index = Index::in_file(times.len() as u32, times.last().copied());
+    segment.max_timestamp = times.last().map_or(NO_TIMESTAMP, |e| e.timestamp);
+    segment.offset_of_max_timestamp = times
+        .last()
+        .map_or(-1, |e| base + i64::from(e.relative_offset));
+    match walk_end(&file, &mut segment, config) {
+        Ok(end) if next_base.is_none_or(|next| end <= next) => Ok(Checked::Good(segment, end)),
+        Ok(_) => Ok(Checked::Damaged(
+            "its offsets reach into the next segment".into(),
+        )),
+        Err(WalkError::Io(e)) => Err(LogError::io("read", SegmentFile::Log.path(folder, base), e)),
+        Err(damaged) => Ok(Checked::Damaged(damaged.to_string())),
+    }
+}
+
+/// Walks from the last index entry to the end: the offset after the segment.
+fn walk_end(file: &File, segment: &mut Segment, config: &LogConfig) -> Result<Offset, WalkError> {
+    let wrong = |position, reason: &str| WalkError::Damaged {
+        position,
+        reason: reason.into(),
+    };
+    let base = segment.base_offset;
+    if segment.size == 0 {
+        return Ok(base);
+    }
+    let mut first = BatchWalk::new(file, 0, segment.size, 0);
+    if let Some(first) = first.next()? {
+        set_first(segment, &first);
+    }
+    let from = segment.offset_index.last();
+    let start = from.map_or(0, |e| u64::from(e.position));
+    let mut walk = BatchWalk::new(file, start, segment.size, CHECK_WINDOW);
+    let mut next_offset = base;
+    segment.since_index_entry = 0;
+    while let Some(batch) = walk.next()? {
+        let is_entry = from.is_some() && batch.position == start;
+        let expected = from.map_or(0, |e| base + i64::from(e.relative_offset));
+        if is_entry && batch.header.last_offset() != expected {
+            return Err(wrong(start, "the offset index points to another batch"));
+        }
+        if batch.header.base_offset < next_offset {
+            return Err(wrong(batch.position, "offsets go back"));
+        }
+        if segment.since_index_entry > u64::from(config.index_interval_bytes) && !is_entry {
+            return Err(wrong(batch.position, "the offset index is too short"));
+        }
+        if batch.header.max_timestamp > segment.max_timestamp {
+            return Err(wrong(batch.position, "the time index is too short"));
+        }
+        next_offset = batch.header.next_offset();
+        segment.since_index_entry += batch.header.size_in_bytes() as u64;
+    }
+    Ok(next_offset)
+}
+
+/// A segment after its recovery.
+pub(super) struct Recovered {
+    pub(super) segment: Segment,
+    pub(super) next_offset: Offset,
+    /// Why the file was cut, if it was.
+    pub(super) cut: Option<String>,
+}
+
+/// Reads every batch, and writes the indexes anew. With `may_cut` the file ends at the last valid
+/// batch afterwards; without, damage is an error, and checksums are left to the readers.
+pub(super) fn recover_segment(
+    folder: &Path,
+    base: Offset,
+    next_base: Option<Offset>,
+    config: &LogConfig,
+    may_cut: bool,
+) -> Result<Recovered, LogError> {
+    let path = SegmentFile::Log.path(folder, base);
+    let (file, size) = open(folder, base)?;
+    let mut segment = blank(folder, base, config);
+    let modified_ms = segment.modified_ms;
+    let mut walk = BatchWalk::new(&file, 0, size, RECOVER_WINDOW);
+    let mut next_offset = base;
+    let stop = loop {
+        match next_valid(&mut walk, base, next_offset, next_base, may_cut) {
+            Ok(Some(batch)) => {
+                segment.append(&batch.header, config.index_interval_bytes, modified_ms);
+                if batch.position == 0 {
+                    set_first(&mut segment, &batch);
+                }
+                next_offset = batch.header.next_offset();
+            }
+            Ok(None) => break None,
+            Err(WalkError::Io(e)) => return Err(LogError::io("read", path, e)),
+            Err(damaged) => break Some(damaged.to_string()),
+        }
+    };
+    if let Some(reason) = &stop
+        && !may_cut
+    {
+        return Err(LogError::corrupt(path, reason.clone()));
+    }
+    // Also without a cut: blocks reserved behind the end go back.
+    file.set_len(segment.size)
+        .map_err(|e| LogError::io("trim", path, e))?;
+    segment.written_size = segment.size;
+    if next_base.is_some() || stop.is_some() {
+        segment.index_time();
+    }
+    write_indexes(folder, &mut segment)?;
+    rebuild_transaction_index(folder, &file, &mut segment)?;
+    Ok(Recovered {
+        segment,
+        next_offset,
+        cut: stop,
+    })
+}
+
+fn next_valid(
+    walk: &mut BatchWalk<'_>,
+    base: Offset,
+    next_offset: Offset,
+    next_base: Option<Offset>,
+    verify: bool,
+) -> Result<Option<FileBatch>, WalkError> {
+    let Some(batch) = walk.next()? else {
+        return Ok(None);
+    };
+    let wrong = |reason: &str| {
+        Err(WalkError::Damaged {
+            position: batch.position,
+            reason: reason.into(),
+        })
+    };
+    if batch.header.base_offset < next_offset {
+        return wrong("offsets go back");
+    }
+    let last_offset = batch.header.last_offset();
+    if last_offset < next_offset || last_offset - base > i64::from(i32::MAX) {
+        return wrong("the offset is out of the segment's range");
+    }
+    if next_base.is_some_and(|next| last_offset >= next) {
+        return wrong("its offsets reach into the next segment");
+    }
+    if verify {
+        walk.verify(&batch)?;
+    }
+    Ok(Some(batch))
+}
+
+fn write_indexes(folder: &Path, segment: &mut Segment) -> Result<(), LogError> {
+    let offsets = segment.offset_index.take_bytes(|_| true);
+    let times = segment.time_index.take_bytes(|_| true);
+    let base = segment.base_offset;
+    for (kind, bytes) in [
+        (SegmentFile::OffsetIndex, &offsets),
+        (SegmentFile::TimeIndex, &times),
+    ] {
+        sys::replace_file(&kind.path(folder, base), &bytes.bytes, false)?;
+    }
+    segment.offset_index.written(offsets.count);
+    segment.time_index.written(times.count);
+    Ok(())
+}
+
+/// Collects the aborted transactions of the segment anew.
+fn rebuild_transaction_index(
+    folder: &Path,
+    file: &File,
+    segment: &mut Segment,
+) -> Result<(), LogError> {
+    let path = SegmentFile::TransactionIndex.path(folder, segment.base_offset);
+    // Without the snapshot of the segment's beginning, what was open then is not known here.
+    let (_, snapshot) = replay::read_snapshot(folder, segment.base_offset)?;
+    let mut producers = snapshot.unwrap_or_default();
+    let mut entries = Vec::new();
+    let fail = |e| {
+        LogError::io(
+            "read",
+            SegmentFile::Log.path(folder, segment.base_offset),
+            e,
+        )
+    };
+    let mut walk = BatchWalk::new(file, 0, segment.size, RECOVER_WINDOW);
+    while let Ok(Some(batch)) = walk.next() {
+        if let Some(entry) = replay::replay_batch(&mut producers, &walk, &batch).map_err(fail)? {
+            entries.extend_from_slice(&entry);
+        }
+    }
+    segment.has_aborts = !entries.is_empty();
+    if entries.is_empty() {
+        return sys::remove_if_there(&path);
+    }
+    sys::replace_file(&path, &entries, false)
+}

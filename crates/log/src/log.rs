@@ -1,0 +1,404 @@
+//! One partition's log: its state, its offsets, and what does not append or read (SEMANTICS 6.1).
+
+mod append;
+mod lifecycle;
+mod read;
+mod time_lookup;
+mod transactions;
+mod upkeep;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use strandline_records::Batch;
+use strandline_types::{LeaderEpoch, Offset, ProducerId, TopicId, TopicPartition};
+
+use crate::config::LogConfig;
+use crate::dir::DirShared;
+use crate::error::LogError;
+use crate::files::FileKey;
+use crate::leader_epochs::{EpochEnd, LeaderEpochs};
+use crate::offsets::{LogOffsets, Offsets, get, set};
+use crate::producer_state::{ProducerEntry, ProducerState};
+use crate::segment::SegmentFile;
+use crate::segments::Segments;
+use crate::tail::Tail;
+use crate::transaction_index::AbortedTransaction;
+
+pub use append::Appended;
+pub(crate) use append::jitter;
+pub(crate) use lifecycle::marked_name;
+pub use read::{FetchPart, FileSlice, LogRead};
+pub use time_lookup::TimestampedOffset;
+pub use upkeep::RetentionOutcome;
+
+/// Called when the writer has written up to an offset (exclusive), or cannot any more.
+pub type OnWritten = Box<dyn Fn(Result<Offset, LogError>) + Send + Sync>;
+
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// The hot log of one partition. Shared and internally locked; no method holds the lock while it
+/// waits for a device, except where it says so.
+pub struct Log {
+    number: u64,
+    partition: TopicPartition,
+    topic_id: TopicId,
+    folder: Arc<Path>,
+    dir: Arc<DirShared>,
+    offsets: Offsets,
+    tail: Arc<Tail>,
+    state: Mutex<LogState>,
+    /// Told when the writer has made progress that someone waits for.
+    progress: Condvar,
+    on_written: RwLock<Option<Arc<OnWritten>>>,
+    me: Weak<Log>,
+}
+
+/// What the log's lock guards.
+pub(crate) struct LogState {
+    pub(crate) config: LogConfig,
+    pub(crate) segments: Segments,
+    /// Base offset of the segment that the writer is at.
+    pub(crate) writing: Offset,
+    /// What the writer has to do, in order.
+    pub(crate) pending: Vec<WriteItem>,
+    /// The writer has this log in its queue or in its hands.
+    pub(crate) is_scheduled: bool,
+    pub(crate) status: Status,
+    pub(crate) producers: ProducerState,
+    pub(crate) epochs: LeaderEpochs,
+    /// Aborted transactions that are not in their segment's file yet.
+    pub(crate) unwritten_aborts: Vec<AbortedTransaction>,
+    /// Threads that wait on `progress`.
+    pub(crate) waiters: usize,
+    /// A flush for `flush.ms` is planned.
+    pub(crate) is_flush_planned: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Open,
+    Closed,
+    Deleted,
+}
+
+/// One step of the writer.
+#[derive(Debug)]
+pub(crate) enum WriteItem {
+    Batch(Arc<Batch>),
+    /// Finish the segment being written, begin this one.
+    Roll(Box<RollItem>),
+    /// Replace `leader-epoch-checkpoint`.
+    Epochs(Box<str>),
+    /// Add to `.txnindex` of the segment being written.
+    Aborted(Box<AbortedTransaction>),
+}
+
+#[derive(Debug)]
+pub(crate) struct RollItem {
+    pub(crate) base: Offset,
+    pub(crate) producer_snapshot: bytes::Bytes,
+}
+
+/// What a log consists of when it is created or loaded.
+pub(crate) struct LogParts {
+    pub(crate) partition: TopicPartition,
+    pub(crate) topic_id: TopicId,
+    pub(crate) folder: Arc<Path>,
+    pub(crate) config: LogConfig,
+    pub(crate) segments: Segments,
+    pub(crate) producers: ProducerState,
+    pub(crate) epochs: LeaderEpochs,
+    pub(crate) offsets: LogOffsets,
+    pub(crate) recovery_point: Offset,
+}
+
+impl Log {
+    pub(crate) fn assemble(parts: LogParts, dir: &Arc<DirShared>) -> Arc<Self> {
+        let mut producers = parts.producers;
+        let mut offsets = parts.offsets;
+        offsets.last_stable = producers.last_stable_offset(offsets.high_watermark);
+        let writing = parts.segments.active().base_offset;
+        let state = LogState {
+            config: parts.config,
+            segments: parts.segments,
+            writing,
+            pending: Vec::new(),
+            is_scheduled: false,
+            status: Status::Open,
+            producers,
+            epochs: parts.epochs,
+            unwritten_aborts: Vec::new(),
+            waiters: 0,
+            is_flush_planned: false,
+        };
+        let tail = Arc::new(Tail::default());
+        tail.set_written_end(offsets.written_end);
+        Arc::new_cyclic(|me| Self {
+            number: NEXT_NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            partition: parts.partition,
+            topic_id: parts.topic_id,
+            folder: parts.folder,
+            dir: Arc::clone(dir),
+            offsets: Offsets::new(offsets, parts.recovery_point),
+            tail,
+            state: Mutex::new(state),
+            progress: Condvar::new(),
+            on_written: RwLock::new(None),
+            me: me.clone(),
+        })
+    }
+
+    /// The partition.
+    pub fn partition(&self) -> &TopicPartition {
+        &self.partition
+    }
+
+    /// Id of the partition's topic.
+    pub fn topic_id(&self) -> TopicId {
+        self.topic_id
+    }
+
+    /// The partition's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The log directory that the log lies in.
+    pub fn log_dir(&self) -> &Path {
+        &self.dir.path
+    }
+
+    /// Sets who is told about written batches; replaces the one before. Called from the writer
+    /// thread, outside of all locks, in order; it must not block.
+    pub fn set_on_written(&self, on_written: OnWritten) {
+        *self.on_written.write() = Some(Arc::new(on_written));
+    }
+
+    pub(crate) fn notify_written(&self, result: Result<Offset, LogError>) {
+        let on_written = self.on_written.read().clone();
+        if let Some(on_written) = on_written {
+            on_written(result);
+        }
+    }
+
+    /// All offsets at once, in an order that holds (F-9).
+    pub fn offsets(&self) -> LogOffsets {
+        self.offsets.view()
+    }
+
+    /// First offset over both tiers (inclusive).
+    pub fn log_start_offset(&self) -> Offset {
+        get(&self.offsets.log_start)
+    }
+
+    /// First offset on the local disk (inclusive).
+    pub fn local_log_start_offset(&self) -> Offset {
+        get(&self.offsets.local_log_start)
+    }
+
+    /// Offset of the next record.
+    pub fn log_end_offset(&self) -> Offset {
+        get(&self.offsets.log_end)
+    }
+
+    /// Below it everything is written (exclusive): an acknowledgement may go out.
+    pub fn written_end_offset(&self) -> Offset {
+        get(&self.offsets.written_end)
+    }
+
+    /// Below it everything is replicated (exclusive).
+    pub fn high_watermark(&self) -> Offset {
+        get(&self.offsets.high_watermark)
+    }
+
+    /// Below it no transaction is open (exclusive).
+    pub fn last_stable_offset(&self) -> Offset {
+        get(&self.offsets.last_stable)
+    }
+
+    /// Below it everything is on the device (exclusive, L-27).
+    pub fn recovery_point(&self) -> Offset {
+        get(&self.offsets.recovery_point)
+    }
+
+    /// Raises the high watermark, at most to the log end offset, and with it the last stable
+    /// offset. It never goes down here. The new value.
+    pub fn set_high_watermark(&self, offset: Offset) -> Offset {
+        if offset <= self.high_watermark() {
+            return self.high_watermark();
+        }
+        let mut state = self.state.lock();
+        let target = offset.min(self.log_end_offset());
+        if target > self.high_watermark() {
+            set(&self.offsets.high_watermark, target);
+            set(
+                &self.offsets.last_stable,
+                state.producers.last_stable_offset(target),
+            );
+        }
+        self.high_watermark()
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> LogConfig {
+        self.state.lock().config.clone()
+    }
+
+    /// Replaces the settings.
+    pub fn update_config(&self, config: LogConfig) {
+        self.state.lock().config = config;
+    }
+
+    /// Bytes of all local segments, what is not written yet included.
+    pub fn size_in_bytes(&self) -> u64 {
+        self.state.lock().segments.size()
+    }
+
+    /// Number of local segments, the active one included.
+    pub fn segment_count(&self) -> usize {
+        self.state.lock().segments.len()
+    }
+
+    /// What is known of each producer (DescribeProducers).
+    pub fn producers(&self) -> HashMap<ProducerId, ProducerEntry> {
+        self.state.lock().producers.entries().clone()
+    }
+
+    /// Forgets producers that were silent for `producer.id.expiration.ms` (P-59); how many.
+    pub fn expire_producers(&self, now_ms: i64) -> usize {
+        let mut state = self.state.lock();
+        let expiration_ms = state.config.producer_id_expiration_ms;
+        state.producers.expire(now_ms, expiration_ms)
+    }
+
+    /// Notes that leader epoch `epoch` begins at the log end offset.
+    pub fn assign_epoch(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
+        let mut state = self.state.lock();
+        self.check_open(&state)?;
+        self.assign_epoch_locked(&mut state, epoch, self.log_end_offset());
+        Ok(())
+    }
+
+    fn assign_epoch_locked(&self, state: &mut LogState, epoch: LeaderEpoch, start: Offset) {
+        if state.epochs.assign(epoch, start) {
+            self.push_epochs(state);
+        }
+    }
+
+    fn push_epochs(&self, state: &mut LogState) {
+        let text = state.epochs.encode().into_boxed_str();
+        self.push_item(state, WriteItem::Epochs(text));
+    }
+
+    /// Newest leader epoch.
+    pub fn latest_epoch(&self) -> Option<LeaderEpoch> {
+        self.state.lock().epochs.latest()
+    }
+
+    /// All leader epochs since the log start offset.
+    pub fn leader_epochs(&self) -> LeaderEpochs {
+        self.state.lock().epochs.clone()
+    }
+
+    /// The leader epoch in which `offset` was, or will be, written.
+    pub fn epoch_for_offset(&self, offset: Offset) -> Option<LeaderEpoch> {
+        self.state.lock().epochs.epoch_for_offset(offset)
+    }
+
+    /// Where `epoch` ended (O-21).
+    pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> EpochEnd {
+        let state = self.state.lock();
+        state.epochs.end_offset_for(epoch, self.log_end_offset())
+    }
+
+    pub(crate) fn lock_state(&self) -> MutexGuard<'_, LogState> {
+        self.state.lock()
+    }
+
+    pub(crate) fn live_offsets(&self) -> &Offsets {
+        &self.offsets
+    }
+
+    pub(crate) fn tail(&self) -> &Arc<Tail> {
+        &self.tail
+    }
+
+    pub(crate) fn open_file(
+        &self,
+        base: Offset,
+        kind: SegmentFile,
+        create: bool,
+    ) -> Result<Arc<std::fs::File>, LogError> {
+        let key = FileKey {
+            log: self.number,
+            base,
+            kind,
+        };
+        self.dir.files.open(key, &self.folder, create)
+    }
+
+    pub(crate) fn shared(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
+    }
+
+    /// Fails when nothing can be read or appended any more.
+    pub(crate) fn check_open(&self, state: &LogState) -> Result<(), LogError> {
+        self.dir.check_online()?;
+        match state.status {
+            Status::Open => Ok(()),
+            Status::Closed => Err(LogError::Closed),
+            Status::Deleted => Err(LogError::Deleted(self.partition.clone())),
+        }
+    }
+
+    /// Gives the writer something to do.
+    pub(crate) fn push_item(&self, state: &mut LogState, item: WriteItem) {
+        state.pending.push(item);
+        if !state.is_scheduled
+            && let Some(me) = self.me.upgrade()
+        {
+            state.is_scheduled = true;
+            self.dir.queue.push(me);
+        }
+    }
+
+    /// Waits until `done`, or until the directory is offline. The writer must be running.
+    pub(crate) fn wait_until(
+        &self,
+        state: &mut MutexGuard<'_, LogState>,
+        done: impl Fn(&LogState) -> bool,
+    ) -> Result<(), LogError> {
+        state.waiters += 1;
+        let result = loop {
+            if done(state) {
+                break Ok(());
+            }
+            if let Err(fault) = self.dir.check_running() {
+                break Err(fault);
+            }
+            self.progress.wait(state);
+        };
+        state.waiters -= 1;
+        result
+    }
+
+    pub(crate) fn wake_waiters(&self, state: &LogState) {
+        if state.waiters > 0 {
+            self.progress.notify_all();
+        }
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("partition", &self.partition)
+            .field("offsets", &self.offsets())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,228 @@
+//! What time does to a log: rolling by age, DeleteRecords, local retention (L-5, L-30…L-33, S-20).
+
+use std::fs;
+use std::path::PathBuf;
+
+use strandline_types::Offset;
+
+use super::{Log, LogState};
+use crate::error::LogError;
+use crate::janitor::Chore;
+use crate::offsets::{get, set};
+use crate::retention::{self, LogFacts, SegmentFacts};
+use crate::segment::{Segment, SegmentFile};
+
+/// What a pass of local retention did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RetentionOutcome {
+    /// Segments that left the log.
+    pub deleted_segments: usize,
+    /// Their size in bytes.
+    pub deleted_bytes: u64,
+    /// The active segment was sealed so that it can be uploaded (L-5).
+    pub rolled: bool,
+    /// Log start offset afterwards.
+    pub log_start_offset: Offset,
+    /// Local log start offset afterwards.
+    pub local_log_start_offset: Offset,
+}
+
+impl Log {
+    /// Seals the active segment unless it is empty; whether it did.
+    pub fn roll(&self, now_ms: i64) -> Result<bool, LogError> {
+        let mut state = self.state.lock();
+        self.check_open(&state)?;
+        Ok(self.roll_if_not_empty(&mut state, now_ms))
+    }
+
+    fn roll_if_not_empty(&self, state: &mut LogState, now_ms: i64) -> bool {
+        let due = state.segments.active().size > 0;
+        if due {
+            self.roll_locked(state, self.log_end_offset(), now_ms);
+        }
+        due
+    }
+
+    /// Seals the active segment if its first batch arrived more than `max_delay_ms` ago, so that
+    /// it can be uploaded; whether it did.
+    pub fn roll_if_older_than(&self, now_ms: i64, max_delay_ms: i64) -> Result<bool, LogError> {
+        let mut state = self.state.lock();
+        self.check_open(&state)?;
+        let age = now_ms.saturating_sub(state.segments.active().first_append_ms);
+        Ok(age > max_delay_ms && self.roll_if_not_empty(&mut state, now_ms))
+    }
+
+    /// DeleteRecords: moves the log start offset up to `offset`, at most to the high watermark.
+    /// The new log start offset; one that is already higher stays. Retention removes the files.
+    /// Errors: `offset` is above the high watermark or negative.
+    pub fn delete_records_to(&self, offset: Offset) -> Result<Offset, LogError> {
+        let offsets = self.offsets.view();
+        if offset > offsets.high_watermark || offset < 0 {
+            return Err(LogError::OffsetOutOfRange {
+                requested: offset,
+                log_start_offset: offsets.log_start,
+                local_log_start_offset: offsets.local_log_start,
+                log_end_offset: offsets.log_end,
+            });
+        }
+        self.set_log_start_offset(offset)
+    }
+
+    /// Raises the log start offset (the tier's retention did, or the leader said so), and the
+    /// local one if it was below. It never goes down. The new value.
+    pub fn set_log_start_offset(&self, offset: Offset) -> Result<Offset, LogError> {
+        let mut state = self.state.lock();
+        self.check_open(&state)?;
+        self.raise_log_start(&mut state, offset.min(self.log_end_offset()));
+        Ok(self.log_start_offset())
+    }
+
+    /// Lowers the log start offset after a restart to where the remote tier begins, when the
+    /// checkpoint was lost (L-26). Only for tiered logs; the local log start offset stays.
+    pub fn restore_log_start_offset(&self, offset: Offset) -> Result<(), LogError> {
+        let state = self.state.lock();
+        self.check_open(&state)?;
+        if state.config.remote && offset >= 0 && offset < self.log_start_offset() {
+            set(&self.offsets.log_start, offset);
+        }
+        Ok(())
+    }
+
+    fn raise_log_start(&self, state: &mut LogState, offset: Offset) {
+        self.raise_local_log_start(offset);
+        if offset > self.log_start_offset() {
+            set(&self.offsets.log_start, offset);
+            if state.epochs.truncate_from_start(offset) {
+                self.push_epochs(state);
+            }
+        }
+    }
+
+    fn raise_local_log_start(&self, offset: Offset) {
+        if offset > get(&self.offsets.local_log_start) {
+            set(&self.offsets.local_log_start, offset);
+        }
+    }
+
+    /// One pass of local retention. `highest_offset_in_remote_storage` (inclusive) is what the
+    /// tier has for certain; only with it tiered segments may go (S-20). Waits for the writer,
+    /// and writes checkpoints, so call it from a thread that may block.
+    pub fn apply_retention(
+        &self,
+        now_ms: i64,
+        highest_offset_in_remote_storage: Option<Offset>,
+    ) -> Result<RetentionOutcome, LogError> {
+        let mut outcome = RetentionOutcome::default();
+        let removed = {
+            let mut state = self.state.lock();
+            self.check_open(&state)?;
+            let plan = self.plan(&state, now_ms, highest_offset_in_remote_storage);
+            outcome.rolled = plan.roll_active && self.roll_if_not_empty(&mut state, now_ms);
+            if plan.delete == state.segments.len() {
+                // L-5: all of them, so an empty one at the end comes first.
+                self.roll_if_not_empty(&mut state, now_ms);
+                let base = state.segments.active().base_offset;
+                self.wait_until(&mut state, |s| s.writing == base)?;
+                self.check_open(&state)?;
+            }
+            self.take_out(&mut state, plan.delete)
+        };
+        outcome.deleted_segments = removed.len();
+        outcome.deleted_bytes = removed.iter().map(|s| s.size).sum();
+        outcome.log_start_offset = self.log_start_offset();
+        outcome.local_log_start_offset = self.local_log_start_offset();
+        if !removed.is_empty() {
+            self.mark_deleted(&removed)?;
+        }
+        Ok(outcome)
+    }
+
+    fn plan(
+        &self,
+        state: &LogState,
+        now_ms: i64,
+        highest_offset_in_remote_storage: Option<Offset>,
+    ) -> retention::RetentionPlan {
+        let offsets = self.offsets.view();
+        let active = state.segments.active().base_offset;
+        let facts = state
+            .segments
+            .with_ends(offsets.log_end)
+            .map(|(s, next_offset)| SegmentFacts {
+                next_offset,
+                size: s.size,
+                largest_timestamp: s.largest_timestamp(),
+                is_active: s.base_offset == active,
+            });
+        let facts: Vec<_> = facts.collect();
+        let log = LogFacts {
+            log_start: offsets.log_start,
+            high_watermark: offsets.high_watermark.min(offsets.written_end),
+            highest_offset_in_remote_storage,
+        };
+        let mut plan = retention::plan(facts.into_iter(), &log, &state.config, now_ms);
+        // The writer may still be at a sealed segment.
+        let at_writer = state
+            .segments
+            .iter()
+            .take_while(|s| s.base_offset < state.writing)
+            .count();
+        if plan.delete > at_writer && at_writer + 1 < state.segments.len() {
+            plan.delete = at_writer;
+        }
+        plan
+    }
+
+    /// Moves the start offsets first (L-32), then takes the segments out.
+    fn take_out(&self, state: &mut LogState, count: usize) -> Vec<Segment> {
+        if count == 0 {
+            return Vec::new();
+        }
+        let first_kept = state.segments.iter().nth(count).map(|s| s.base_offset);
+        let Some(first_kept) = first_kept else {
+            return Vec::new();
+        };
+        if state.config.tiers_before_deletion() {
+            self.raise_local_log_start(first_kept);
+        } else {
+            self.raise_log_start(state, first_kept);
+        }
+        state.segments.remove_first(count)
+    }
+
+    /// Renames the files of `segments` and has them removed later (L-32).
+    fn mark_deleted(&self, segments: &[Segment]) -> Result<(), LogError> {
+        let (is_remote, delay_ms) = {
+            let state = self.state.lock();
+            (state.config.remote, state.config.file_delete_delay_ms)
+        };
+        if is_remote {
+            // L-26: after a crash the first local segment would pass for the log's start.
+            self.dir.write_log_start_checkpoint()?;
+        }
+        let mut paths = Vec::new();
+        for segment in segments {
+            for kind in SegmentFile::ALL {
+                let path = kind.path(&self.folder, segment.base_offset);
+                let target = deleted_path(path.clone());
+                match fs::rename(&path, &target) {
+                    Ok(()) => paths.push(target),
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(LogError::io("rename", path, e)),
+                }
+            }
+        }
+        let bases: Vec<Offset> = segments.iter().map(|s| s.base_offset).collect();
+        self.dir
+            .files
+            .forget(self.number, |base| bases.binary_search(&base).is_ok());
+        self.dir.janitor.add(Chore::RemoveFiles(paths), delay_ms);
+        Ok(())
+    }
+}
+
+fn deleted_path(path: PathBuf) -> PathBuf {
+    let mut name = path.into_os_string();
+    name.push(".deleted");
+    name.into()
+}

@@ -1,0 +1,402 @@
+//! One locked directory of logs: opening, loading, checkpoints, clean end (L-20…L-27, S-24).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use strandline_types::{BrokerId, Offset, TopicId, TopicName, TopicPartition};
+
+use crate::checkpoint::{self, OffsetMap};
+use crate::config::LogConfig;
+use crate::dir::{DirShared, OnOffline};
+use crate::error::{LogError, StorageFault};
+use crate::janitor::{Chore, Janitor};
+use crate::leader_epochs::LeaderEpochs;
+use crate::loader::{self, LoadRequest};
+use crate::log::{Log, LogParts, marked_name};
+use crate::offsets::LogOffsets;
+use crate::producer_state::ProducerState;
+use crate::segment::{Segment, SegmentFile};
+use crate::segments::Segments;
+use crate::tail::TailBudget;
+use crate::{meta_properties, partition_metadata, sys, writer};
+
+/// What a log directory needs to know of its broker.
+#[derive(Debug, Clone)]
+pub struct LogDirOptions {
+    /// Id of the cluster; a directory of another one is refused.
+    pub cluster_id: String,
+    /// Id of this node; a directory of another one is refused.
+    pub node_id: BrokerId,
+    /// Memory for the newest batches, shared by all directories of the broker.
+    pub tail: Arc<TailBudget>,
+    /// Threads that load and recover logs at start.
+    pub recovery_threads: usize,
+    /// Segment and index files that stay open.
+    pub open_files: usize,
+}
+
+impl LogDirOptions {
+    /// Options with usual numbers of threads and files.
+    pub fn new(cluster_id: &str, node_id: BrokerId, tail: Arc<TailBudget>) -> Self {
+        let recovery_threads = std::thread::available_parallelism().map_or(2, |n| n.get());
+        Self {
+            cluster_id: cluster_id.to_owned(),
+            node_id,
+            tail,
+            recovery_threads,
+            open_files: 256,
+        }
+    }
+}
+
+/// A partition that could not be loaded; its folder is as it was.
+#[derive(Debug)]
+pub struct FailedLog {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// Why.
+    pub error: LogError,
+}
+
+/// What [`LogDir::load_logs`] found.
+#[derive(Debug, Default)]
+pub struct LoadedLogs {
+    /// Partitions that are ready.
+    pub logs: Vec<Arc<Log>>,
+    /// Partitions that are offline.
+    pub failed: Vec<FailedLog>,
+    /// Folders whose topic is not known any more; renamed to `…-stray`.
+    pub strays: Vec<PathBuf>,
+}
+
+/// A directory of logs, held by this process alone, with its I/O thread and its background thread.
+/// Dropping it without [`LogDir::close`] is like a crash: the next start recovers.
+pub struct LogDir {
+    shared: Arc<DirShared>,
+    directory_id: String,
+    recovery_threads: usize,
+    was_clean: bool,
+    is_closed: AtomicBool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    _lock: File,
+}
+
+impl LogDir {
+    /// Opens a directory, creating it if need be, and starts its two threads.
+    /// Errors: another process holds it, it belongs to another cluster or node, it cannot be read
+    /// or written.
+    pub fn open(path: impl AsRef<Path>, options: LogDirOptions) -> Result<Arc<Self>, LogError> {
+        let path: Arc<Path> = path.as_ref().into();
+        fs::create_dir_all(&path).map_err(|e| LogError::io("create", path.to_path_buf(), e))?;
+        let lock_path = path.join(".lock");
+        let lock =
+            sys::open(&lock_path, true).map_err(|e| LogError::io("open", lock_path.clone(), e))?;
+        if !sys::try_lock(&lock).map_err(|e| LogError::io("lock", lock_path, e))? {
+            return Err(LogError::DirectoryInUse(path.to_path_buf()));
+        }
+        let directory_id = meta_properties::claim(&path, &options.cluster_id, options.node_id.0)?;
+        let was_clean = meta_properties::take_clean_marker(&path)?;
+        let shared = DirShared::new(path, options.tail, options.open_files);
+        let dir = Self {
+            shared: Arc::clone(&shared),
+            directory_id,
+            recovery_threads: options.recovery_threads.max(1),
+            was_clean,
+            is_closed: AtomicBool::new(false),
+            threads: Mutex::default(),
+            _lock: lock,
+        };
+        let writer = Arc::clone(&shared);
+        dir.spawn("log-writer", move || writer::run(&writer))?;
+        dir.spawn("log-janitor", move || Janitor::run(&shared))?;
+        Ok(Arc::new(dir))
+    }
+
+    fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), LogError> {
+        let thread = std::thread::Builder::new().name(name.into()).spawn(body);
+        let thread = thread.map_err(|e| LogError::io("start a thread for", self.path(), e))?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// The directory's own id, as Kafka writes it.
+    pub fn directory_id(&self) -> &str {
+        &self.directory_id
+    }
+
+    /// True when the last process that used the directory closed it cleanly.
+    pub fn was_closed_cleanly(&self) -> bool {
+        self.was_clean
+    }
+
+    /// True after an I/O error: everything in it fails from then on.
+    pub fn is_offline(&self) -> bool {
+        self.shared.fault().is_some()
+    }
+
+    /// The error that took the directory offline.
+    pub fn fault(&self) -> Option<StorageFault> {
+        self.shared.fault().cloned()
+    }
+
+    /// Has `callback` called once when the directory goes offline, at once if it is.
+    pub fn on_offline(&self, callback: OnOffline) {
+        self.shared.on_offline(callback);
+    }
+
+    /// Bytes appended and not yet written: when it grows without end, the device is too slow.
+    pub fn backlog_bytes(&self) -> usize {
+        self.shared.backlog_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The log of a partition.
+    pub fn log(&self, partition: &TopicPartition) -> Option<Arc<Log>> {
+        self.shared.logs.read().get(partition).cloned()
+    }
+
+    /// All logs, in no order.
+    pub fn logs(&self) -> Vec<Arc<Log>> {
+        self.shared.all_logs()
+    }
+
+    /// Loads every partition folder, several at once, and recovers what a crash left (L-20…L-26).
+    /// `config_of` gives the settings, or `None` for a partition that this broker no longer has.
+    /// Leftovers of deletions are removed. Errors: the directory itself cannot be read; a
+    /// partition that cannot be loaded is in [`LoadedLogs::failed`].
+    pub fn load_logs(
+        &self,
+        config_of: &(dyn Fn(&TopicPartition, TopicId) -> Option<LogConfig> + Sync),
+    ) -> Result<LoadedLogs, LogError> {
+        let checkpoints = Checkpoints::read(self.path());
+        let folders = Mutex::new(self.partition_folders()?);
+        let loaded = Mutex::new(LoadedLogs::default());
+        std::thread::scope(|scope| {
+            for _ in 0..self.recovery_threads {
+                scope.spawn(|| {
+                    loop {
+                        let Some((partition, folder)) = folders.lock().pop() else {
+                            return;
+                        };
+                        let outcome = self.load_one(&partition, &folder, &checkpoints, config_of);
+                        let mut loaded = loaded.lock();
+                        match outcome {
+                            Ok(Some(log)) => loaded.logs.push(log),
+                            Ok(None) => loaded.strays.push(folder),
+                            Err(error) => {
+                                tracing::error!(%partition, %error, "partition cannot be loaded");
+                                loaded.failed.push(FailedLog { partition, error });
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let mut loaded = loaded.into_inner();
+        loaded.logs.sort_by(|a, b| a.partition().cmp(b.partition()));
+        let mut logs = self.shared.logs.write();
+        for log in &loaded.logs {
+            logs.insert(log.partition().clone(), Arc::clone(log));
+        }
+        Ok(loaded)
+    }
+
+    /// Partition folders; those on their way out are removed in the background.
+    fn partition_folders(&self) -> Result<Vec<(TopicPartition, PathBuf)>, LogError> {
+        let fail = |e| LogError::io("list", self.path(), e);
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(self.path()).map_err(fail)? {
+            let path = entry.map_err(fail)?.path();
+            let Some(name) = path.file_name().and_then(|n| n.to_str()) else {
+                continue;
+            };
+            if !path.is_dir() {
+                continue;
+            }
+            if name.ends_with("-delete") && name.contains('.') {
+                self.shared.janitor.add(Chore::RemoveFolder(path), 0);
+            } else if let Some(partition) = parse_folder_name(name) {
+                folders.push((partition, path));
+            } else {
+                tracing::warn!(folder = %path.display(), "not a partition, left alone");
+            }
+        }
+        Ok(folders)
+    }
+
+    fn load_one(
+        &self,
+        partition: &TopicPartition,
+        folder: &Path,
+        checkpoints: &Checkpoints,
+        config_of: &(dyn Fn(&TopicPartition, TopicId) -> Option<LogConfig> + Sync),
+    ) -> Result<Option<Arc<Log>>, LogError> {
+        let topic_id = partition_metadata::read(folder)?.unwrap_or(TopicId::ZERO);
+        let Some(config) = config_of(partition, topic_id) else {
+            let target = self.path().join(marked_name(partition, "stray"));
+            tracing::warn!(%partition, to = %target.display(), "stray partition is set aside");
+            fs::rename(folder, &target).map_err(|e| LogError::io("rename", folder, e))?;
+            return Ok(None);
+        };
+        let parts = loader::load(LoadRequest {
+            partition: partition.clone(),
+            topic_id,
+            folder: folder.into(),
+            config,
+            is_clean: self.was_clean,
+            recovery_point: checkpoints.recovery.get(partition).copied().unwrap_or(0),
+            log_start: checkpoints.log_start.get(partition).copied(),
+            high_watermark: checkpoints.high_watermark.get(partition).copied(),
+        })?;
+        Ok(Some(Log::assemble(parts, &self.shared)))
+    }
+
+    /// Creates the log of a new partition. Errors: there is one already, or the directory is
+    /// offline or cannot be written.
+    pub fn create_log(
+        &self,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+    ) -> Result<Arc<Log>, LogError> {
+        self.shared.check_running()?;
+        let folder: Arc<Path> = self.path().join(partition.to_string()).into();
+        let mut logs = self.shared.logs.write();
+        match fs::create_dir(&folder) {
+            Ok(()) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(LogError::AlreadyExists(partition));
+            }
+            Err(e) => return Err(LogError::io("create", folder.to_path_buf(), e)),
+        }
+        partition_metadata::write(&folder, topic_id)?;
+        let path = SegmentFile::Log.path(&folder, 0);
+        sys::open(&path, true).map_err(|e| LogError::io("create", path.clone(), e))?;
+        let now_ms = loader::modified_ms(&path);
+        let active = Segment::new(0, now_ms, crate::log::jitter(config.segment_jitter_ms));
+        let parts = LogParts {
+            partition: partition.clone(),
+            topic_id,
+            folder,
+            config,
+            segments: Segments::new(std::collections::VecDeque::new(), active),
+            producers: ProducerState::default(),
+            epochs: LeaderEpochs::default(),
+            offsets: LogOffsets {
+                log_start: 0,
+                local_log_start: 0,
+                last_stable: 0,
+                high_watermark: 0,
+                written_end: 0,
+                log_end: 0,
+            },
+            recovery_point: 0,
+        };
+        let log = Log::assemble(parts, &self.shared);
+        logs.insert(partition, Arc::clone(&log));
+        Ok(log)
+    }
+
+    /// Writes the recovery point, log start offset and high watermark checkpoints if anything in
+    /// them changed. Blocks on the device.
+    pub fn checkpoint(&self) -> Result<(), LogError> {
+        self.shared.check_running()?;
+        self.shared
+            .write_checkpoints()
+            .inspect_err(|e| self.shared.fail(e.clone()))
+    }
+
+    /// Ends cleanly: everything appended is written and flushed, indexes and snapshots are
+    /// complete, and the marker that spares the next start its recovery is written, unless
+    /// something failed. Everything in the directory fails afterwards. Blocks.
+    pub fn close(&self) -> Result<(), LogError> {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let result = self.close_logs();
+        self.stop();
+        if let Err(error) = &result {
+            tracing::error!(dir = %self.path().display(), %error, "not closed cleanly");
+        }
+        result
+    }
+
+    fn close_logs(&self) -> Result<(), LogError> {
+        self.shared.check_online()?;
+        for log in self.shared.all_logs() {
+            match log.close_cleanly() {
+                Ok(()) | Err(LogError::Deleted(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.shared.write_checkpoints()?;
+        meta_properties::put_clean_marker(self.path())
+    }
+
+    fn stop(&self) {
+        self.shared.stop();
+        let me = std::thread::current().id();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            // The last handle may be dropped by a callback on one of the threads themselves.
+            if thread.thread().id() != me && thread.join().is_err() {
+                tracing::error!(dir = %self.path().display(), "a thread of the log panicked");
+            }
+        }
+    }
+}
+
+impl Drop for LogDir {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for LogDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogDir")
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The checkpoint files of a directory at start. One that cannot be read counts as empty: more is
+/// recovered than needed, nothing is lost.
+struct Checkpoints {
+    recovery: OffsetMap,
+    log_start: OffsetMap,
+    high_watermark: OffsetMap,
+}
+
+impl Checkpoints {
+    fn read(dir: &Path) -> Self {
+        let read = |name: &str| -> HashMap<TopicPartition, Offset> {
+            checkpoint::read(&dir.join(name)).unwrap_or_else(|error| {
+                tracing::warn!(%error, "a checkpoint is ignored");
+                OffsetMap::new()
+            })
+        };
+        Self {
+            recovery: read(checkpoint::RECOVERY_POINT),
+            log_start: read(checkpoint::LOG_START),
+            high_watermark: read(checkpoint::HIGH_WATERMARK),
+        }
+    }
+}
+
+/// Reads `<topic>-<partition>`.
+fn parse_folder_name(name: &str) -> Option<TopicPartition> {
+    let (topic, partition) = name.rsplit_once('-')?;
+    let digits = partition.bytes().all(|b| b.is_ascii_digit());
+    let partition = partition.parse().ok().filter(|_| digits)?;
+    Some(TopicPartition::new(TopicName::new(topic).ok()?, partition))
+}

@@ -1,0 +1,128 @@
+//! `.txnindex`: the aborted transactions of a segment (SEMANTICS 5.8, F-31).
+
+use std::io;
+use std::path::Path;
+
+use strandline_types::{Offset, ProducerId};
+
+use crate::error::LogError;
+
+/// Bytes of an entry.
+pub(crate) const ENTRY_BYTES: usize = 34;
+
+/// One aborted transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AbortedTransaction {
+    /// The producer.
+    pub producer_id: ProducerId,
+    /// First offset of the transaction (inclusive).
+    pub first_offset: Offset,
+    /// Offset of the abort marker (inclusive).
+    pub last_offset: Offset,
+    /// Last stable offset when the marker was appended: below it nothing else was open.
+    pub last_stable_offset: Offset,
+}
+
+impl AbortedTransaction {
+    pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut out = [0; ENTRY_BYTES];
+        let fields = [
+            self.producer_id,
+            self.first_offset,
+            self.last_offset,
+            self.last_stable_offset,
+        ];
+        for (i, field) in fields.iter().enumerate() {
+            let at = 2 + i * 8;
+            if let Some(slot) = out.get_mut(at..at + 8) {
+                slot.copy_from_slice(&field.to_be_bytes());
+            }
+        }
+        out
+    }
+
+    fn decode(entry: &[u8; ENTRY_BYTES]) -> Option<Self> {
+        let field = |at: usize| {
+            let bytes = entry.get(at..at + 8)?;
+            Some(i64::from_be_bytes(bytes.try_into().ok()?))
+        };
+        let version = i16::from_be_bytes([entry[0], entry[1]]);
+        (version == 0).then_some(Self {
+            producer_id: field(2)?,
+            first_offset: field(10)?,
+            last_offset: field(18)?,
+            last_stable_offset: field(26)?,
+        })
+    }
+}
+
+/// Reads a whole file's entries; a missing file has none.
+pub(crate) fn read(path: &Path) -> Result<Vec<AbortedTransaction>, LogError> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(LogError::io("read", path, e)),
+    };
+    decode_all(&bytes).ok_or_else(|| LogError::corrupt(path, "an entry cannot be read"))
+}
+
+/// Reads entries; `None` when the length or a version is wrong, or the order is.
+pub(crate) fn decode_all(bytes: &[u8]) -> Option<Vec<AbortedTransaction>> {
+    let (entries, rest) = bytes.as_chunks::<ENTRY_BYTES>();
+    let entries: Option<Vec<_>> = entries.iter().map(AbortedTransaction::decode).collect();
+    let entries = entries.filter(|_| rest.is_empty())?;
+    entries
+        .is_sorted_by(|a, b| a.last_offset < b.last_offset)
+        .then_some(entries)
+}
+
+/// Adds those of `entries` that overlap `[from, to)`; true when no later one can (5.8).
+pub(crate) fn collect(
+    entries: &[AbortedTransaction],
+    from: Offset,
+    to: Offset,
+    found: &mut Vec<AbortedTransaction>,
+) -> bool {
+    for e in entries {
+        if e.last_offset >= from && e.first_offset < to {
+            found.push(*e);
+        }
+        if e.last_stable_offset >= to {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(first: i64, last: i64, stable: i64) -> AbortedTransaction {
+        AbortedTransaction {
+            producer_id: 3,
+            first_offset: first,
+            last_offset: last,
+            last_stable_offset: stable,
+        }
+    }
+
+    // 5.8
+    #[test]
+    fn entries_read_back_and_the_search_ends_at_a_stable_offset() {
+        let entries = [entry(5, 10, 7), entry(7, 20, 21), entry(30, 40, 41)];
+        let bytes: Vec<u8> = entries
+            .iter()
+            .flat_map(AbortedTransaction::encode)
+            .collect();
+        assert_eq!(bytes.len(), 102);
+        assert_eq!(decode_all(&bytes).unwrap(), entries);
+        assert!(decode_all(&bytes[..101]).is_none());
+        let mut found = Vec::new();
+        assert!(collect(&entries, 11, 21, &mut found));
+        assert_eq!(found, [entry(7, 20, 21)]);
+        found.clear();
+        assert!(!collect(&entries, 0, 100, &mut found));
+        assert_eq!(found.len(), 3);
+    }
+}

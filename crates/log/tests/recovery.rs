@@ -1,0 +1,329 @@
+//! Named rules of the start after a clean end and after a crash (L-20…L-27).
+
+use std::fs::{self, OpenOptions};
+
+use strandline_log::{LogConfig, LogError};
+use strandline_types::Offset;
+
+use crate::support::{Fixture, Spec, bytes_of, small};
+
+fn filled(batches: usize) -> Fixture {
+    let fixture = Fixture::new(small(), 0);
+    for _ in 0..batches {
+        fixture.put(
+            Spec {
+                value_size: 50,
+                ..Spec::count(2)
+            }
+            .build(),
+        );
+    }
+    assert!(fixture.log().segment_count() > 3);
+    fixture
+}
+
+fn all_bytes(fixture: &Fixture) -> Vec<u8> {
+    let log = fixture.log();
+    let (mut at, mut all) = (log.local_log_start_offset(), Vec::new());
+    while at < log.log_end_offset() {
+        let read = fixture.read(at, 1000);
+        all.extend(bytes_of(&read));
+        at = read.end_offset;
+    }
+    all
+}
+
+// L-20
+#[test]
+fn a_torn_tail_is_cut_at_the_last_valid_batch() {
+    let mut fixture = filled(30);
+    let end = fixture.log().log_end_offset();
+    let last = *fixture.segment_files().last().unwrap();
+    fixture.crash();
+    let path = fixture.file(last, "log");
+    let len = fs::metadata(&path).unwrap().len();
+    OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(len - 1)
+        .unwrap();
+    fixture.load();
+    assert_eq!(fixture.log().log_end_offset(), end - 2);
+    assert_eq!(fixture.put(Spec::default().build()).base_offset, end - 2);
+}
+
+// L-20: the first bad batch ends the log, later segments go
+#[test]
+fn segments_behind_a_bad_batch_are_deleted() {
+    let mut fixture = filled(30);
+    let bases = fixture.segment_files();
+    fixture.crash();
+    // Nothing was flushed as far as the checkpoint knows, so all segments are checked.
+    assert!(
+        !fixture
+            .temp
+            .path()
+            .join("recovery-point-offset-checkpoint")
+            .exists()
+    );
+    let path = fixture.file(bases[1], "log");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[70] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    fixture.load();
+    assert_eq!(fixture.log().log_end_offset(), bases[1]);
+    assert_eq!(fixture.segment_files(), bases[..2]);
+    assert_eq!(fixture.put(Spec::default().build()).base_offset, bases[1]);
+}
+
+// L-20: below the recovery point nothing is cut; the partition is offline instead
+#[test]
+fn damage_below_the_recovery_point_is_an_error_not_a_cut() {
+    let mut fixture = filled(30);
+    let bases = fixture.segment_files();
+    fixture.log().flush().unwrap();
+    fixture.dir().checkpoint().unwrap();
+    fixture.crash();
+    let path = fixture.file(bases[1], "log");
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() - 5]).unwrap();
+    let error = fixture.try_load().unwrap_err();
+    assert!(matches!(error, LogError::Corrupt { .. }), "{error}");
+    fixture.crash();
+    fs::write(&path, whole).unwrap();
+    fixture.load();
+    assert_eq!(fixture.log().log_end_offset(), 60);
+}
+
+// L-21
+#[test]
+fn missing_short_and_corrupt_indexes_are_rebuilt() {
+    let mut fixture = filled(30);
+    let (base, all) = (fixture.segment_files()[1], all_bytes(&fixture));
+    fixture.reopen_cleanly();
+    for extension in ["index", "timeindex"] {
+        let path = fixture.file(base, extension);
+        let good = fs::read(&path).unwrap();
+        assert!(!good.is_empty());
+        let mut damaged = vec![
+            None,
+            Some(Vec::new()),
+            Some(good[..good.len() - 1].to_vec()),
+        ];
+        let mut swapped = good.clone();
+        swapped[..4].fill(0xff);
+        damaged.push(Some(swapped));
+        damaged.push(Some(vec![0; good.len() * 3]));
+        for content in damaged {
+            fixture.close();
+            match &content {
+                None => fs::remove_file(&path).unwrap(),
+                Some(bytes) => fs::write(&path, bytes).unwrap(),
+            }
+            fixture.load();
+            assert_eq!(fs::read(&path).unwrap(), good, "{extension} {content:?}");
+            assert!(all_bytes(&fixture) == all);
+        }
+    }
+}
+
+// L-20: trust after a clean end, which writes everything
+#[test]
+fn a_clean_end_leaves_complete_files() {
+    let mut fixture = filled(30);
+    fixture.put(
+        Spec {
+            producer: Some((9, 1, 0)),
+            ..Spec::count(3)
+        }
+        .build(),
+    );
+    let end = fixture.log().log_end_offset();
+    fixture.close();
+    let marker = fixture.temp.path().join(".kafka_cleanshutdown");
+    assert!(
+        fs::read_to_string(&marker)
+            .unwrap()
+            .starts_with("{\"version\":0")
+    );
+    let bases = fixture.segment_files();
+    assert_eq!(fixture.files_with(".index"), bases);
+    assert_eq!(fixture.files_with(".timeindex"), bases);
+    assert_eq!(fixture.files_with(".txnindex"), []);
+    let snapshots = fixture.files_with(".snapshot");
+    assert_eq!(snapshots, [&bases[1..], &[end]].concat());
+    let text = |name: &str| fs::read_to_string(fixture.temp.path().join(name)).unwrap();
+    let line = format!("0\n1\nflights 3 {end}\n");
+    assert_eq!(text("recovery-point-offset-checkpoint"), line);
+    assert_eq!(text("replication-offset-checkpoint"), line);
+    assert_eq!(text("log-start-offset-checkpoint"), "0\n0\n");
+    let epochs = fs::read_to_string(fixture.folder().join("leader-epoch-checkpoint")).unwrap();
+    assert_eq!(epochs, "0\n1\n0 0\n");
+    let metadata = fs::read_to_string(fixture.folder().join("partition.metadata")).unwrap();
+    assert_eq!(
+        metadata,
+        format!("version: 0\ntopic_id: {}", fixture.topic_id)
+    );
+    fixture.load();
+    assert!(fixture.dir().was_closed_cleanly());
+    assert!(!marker.exists());
+    assert_eq!(fixture.log().topic_id(), fixture.topic_id);
+    let again = fixture.put(
+        Spec {
+            producer: Some((9, 1, 0)),
+            ..Spec::count(3)
+        }
+        .build(),
+    );
+    assert!(again.duplicate);
+    assert_eq!(again.last_offset, end - 1);
+    fixture.crash();
+    fixture.load();
+    assert!(!fixture.dir().was_closed_cleanly());
+}
+
+// L-22
+#[test]
+fn a_log_that_ends_before_its_start_begins_anew_there() {
+    let mut fixture = filled(30);
+    fixture.log().delete_records_to(60).unwrap();
+    fixture.dir().checkpoint().unwrap();
+    let last = *fixture.segment_files().last().unwrap();
+    fixture.crash();
+    OpenOptions::new()
+        .write(true)
+        .open(fixture.file(last, "log"))
+        .unwrap()
+        .set_len(3)
+        .unwrap();
+    fixture.load();
+    let offsets = fixture.log().offsets();
+    assert_eq!((offsets.log_start, offsets.log_end), (60, 60));
+    assert_eq!(fixture.segment_files(), [60]);
+    assert_eq!(fixture.put(Spec::default().build()).base_offset, 60);
+}
+
+// L-24
+#[test]
+fn producers_come_from_the_snapshot_and_the_log_behind_it() {
+    let mut fixture = Fixture::new(small(), 0);
+    let send = |fixture: &Fixture, pid, sequence| {
+        let producer = Some((pid, 0, sequence));
+        fixture.put(
+            Spec {
+                producer,
+                value_size: 60,
+                ..Spec::count(2)
+            }
+            .build(),
+        )
+    };
+    for i in 0..20 {
+        send(&fixture, i % 3, (i / 3) as i32 * 2);
+    }
+    for damage in ["none", "newest", "all"] {
+        fixture.crash();
+        let snapshots = fixture.files_with(".snapshot");
+        let newest = *snapshots.last().unwrap();
+        for offset in snapshots {
+            let path = fixture.file(offset, "snapshot");
+            match damage {
+                "all" => fs::remove_file(path).unwrap(),
+                "newest" if offset == newest => fs::write(path, b"garbage").unwrap(),
+                _ => {}
+            }
+        }
+        // A stray one above the end is of a log that was longer.
+        fs::write(fixture.file(5000, "snapshot"), b"stray").unwrap();
+        fixture.load();
+        assert!(send(&fixture, 0, 12).duplicate, "{damage}");
+        assert!(send(&fixture, 1, 12).duplicate, "{damage}");
+        assert!(send(&fixture, 2, 10).duplicate, "{damage}");
+        assert!(!fixture.file(5000, "snapshot").exists());
+    }
+}
+
+// L-25
+#[test]
+fn leftovers_of_deletion_and_cleaning_are_finished() {
+    let mut fixture = filled(30);
+    let (bases, all) = (fixture.segment_files(), all_bytes(&fixture));
+    fixture.close();
+    let name = |base: Offset, suffix: &str| fixture.folder().join(format!("{base:020}.{suffix}"));
+    // A finished cleaning of segment 1: the swap takes its place.
+    fs::copy(name(bases[1], "log"), name(bases[1], "log.swap")).unwrap();
+    fs::write(name(bases[1], "log"), b"old").unwrap();
+    // An unfinished one of segment 2.
+    fs::write(name(bases[2], "log.cleaned"), b"half").unwrap();
+    fs::write(name(bases[2], "log.swap"), b"void").unwrap();
+    fs::write(name(bases[0], "log.deleted"), b"gone").unwrap();
+    fs::write(name(7777, "index"), b"orphan").unwrap();
+    fixture.load();
+    assert!(all_bytes(&fixture) == all);
+    for suffix in [".log.swap", ".log.cleaned", ".log.deleted"] {
+        assert_eq!(fixture.files_with(suffix), [], "{suffix}");
+    }
+    assert_eq!(fixture.segment_files(), bases);
+    assert!(!fixture.file(7777, "index").exists());
+}
+
+// L-26
+#[test]
+fn the_start_of_a_tiered_log_comes_from_the_checkpoint() {
+    let config = LogConfig {
+        remote: true,
+        local_retention_ms: -1,
+        local_retention_bytes: 0,
+        ..small()
+    };
+    let mut fixture = Fixture::new(config, 0);
+    for _ in 0..30 {
+        fixture.put(
+            Spec {
+                value_size: 50,
+                ..Spec::count(2)
+            }
+            .build(),
+        );
+    }
+    let bases = fixture.segment_files();
+    let outcome = fixture
+        .log()
+        .apply_retention(0, Some(bases[2] - 1))
+        .unwrap();
+    assert_eq!(
+        (outcome.log_start_offset, outcome.local_log_start_offset),
+        (0, bases[2])
+    );
+    fixture.crash();
+    fixture.load();
+    let offsets = fixture.log().offsets();
+    assert_eq!((offsets.log_start, offsets.local_log_start), (0, bases[2]));
+    let below = fixture.log().read(1, 10, 100, true);
+    assert!(matches!(
+        below,
+        Err(LogError::OffsetOutOfRange {
+            log_start_offset: 0,
+            ..
+        })
+    ));
+    assert_eq!(fixture.log().epoch_for_offset(1), Some(0)); // S-13
+}
+
+// L-27
+#[test]
+fn the_recovery_point_follows_the_flush_of_rolled_segments() {
+    let fixture = filled(30);
+    let last = *fixture.segment_files().last().unwrap();
+    let begun = std::time::Instant::now();
+    while fixture.log().recovery_point() < last {
+        assert!(begun.elapsed().as_secs() < 20, "never flushed");
+        std::thread::yield_now();
+    }
+    fixture.log().flush().unwrap();
+    assert_eq!(
+        fixture.log().recovery_point(),
+        fixture.log().log_end_offset()
+    );
+}
