@@ -172,13 +172,14 @@ async fn a_deleted_partition_leaves_nothing_and_takes_nothing() {
     }
 }
 
-// Two processes with one leader epoch: none overwrites the other.
 #[tokio::test]
 async fn large_segments_go_in_parts() {
     for (bucket, _dir) in stores() {
         let specs: Vec<Spec> = (0..40).map(|i| Spec::plain(4, 128 << 10, i * 10)).collect();
         let log = Log::new(&[specs]);
-        let partition = open(&bucket, 0).await;
+        let mut options = small(&bucket);
+        (options.block_bytes, options.chunk_bytes) = (64 << 10, 1 << 20);
+        let partition = tier(options).open_partition(id(0), 0).await.unwrap();
         assert!(log.source(0).bytes.len() as u64 > strandline_bucket::SINGLE_PUT_BYTES);
         partition.upload(Arc::new(log.source(0)), log.next, 0).await.unwrap();
         let read = partition.read(0, usize::MAX, true).await.unwrap();
