@@ -9,6 +9,7 @@ mod metrics;
 mod partition;
 mod read;
 mod segment_object;
+mod source;
 mod tier;
 mod upload;
 mod wire;

@@ -96,6 +96,7 @@ impl Partition {
         let partition = &self.id;
         if error.is_gone() {
             // Retention was faster; the client asks again and gets the right answer (F-21).
+            tracing::debug!(%partition, %error, "gone from the cold tier");
             return ErrorCode::NotLeaderOrFollower;
         }
         if error.is_corruption() {

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures::FutureExt;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
@@ -216,9 +215,8 @@ impl Bucket {
             }
             return Ok(());
         }
-        // Boxed: the compiler cannot see that this closure's futures may move between threads.
-        let deletes: Vec<_> = keys.iter().map(|key| self.delete(key).boxed()).collect();
-        stream::iter(deletes)
+        stream::iter(keys.to_vec())
+            .map(|key| async move { self.delete(&key).await })
             .buffer_unordered(8)
             .try_collect::<Vec<()>>()
             .await?;

@@ -30,6 +30,8 @@ pub enum Fault {
     Slow(Duration),
     /// A 403 without effect.
     Denied,
+    /// A GET whose first byte comes with a bit flipped.
+    Damage,
 }
 
 /// Which requests a plan of faults is for.
@@ -128,7 +130,7 @@ impl FaultyStore {
                 tokio::time::sleep(time).await;
                 Ok(())
             }
-            Some(Fault::After) | None => Ok(()),
+            Some(Fault::After | Fault::Damage) | None => Ok(()),
         }
     }
 
@@ -138,6 +140,18 @@ impl FaultyStore {
             _ => Ok(value),
         }
     }
+}
+
+async fn damaged(got: GetResult) -> Result<GetResult> {
+    let (meta, range) = (got.meta.clone(), got.range.clone());
+    let (attributes, extensions) = (got.attributes.clone(), got.extensions.clone());
+    let mut bytes = got.bytes().await?.to_vec();
+    if let Some(first) = bytes.first_mut() {
+        *first ^= 1;
+    }
+    let payload = futures::stream::once(async move { Ok(Bytes::from(bytes)) }).boxed();
+    let payload = object_store::GetResultPayload::Stream(payload);
+    Ok(GetResult { payload, meta, range, attributes, extensions })
 }
 
 fn status(code: u16, text: &str) -> Error {
@@ -217,6 +231,9 @@ impl ObjectStore for FaultyStore {
             Self::before(fault, location.as_ref()).await?;
             self.gets.fetch_add(1, Ordering::Relaxed);
             let got = self.inner.get_opts(location, options).await?;
+            if fault == Some(Fault::Damage) {
+                return damaged(got).await;
+            }
             Self::after(fault, got)
         })
     }

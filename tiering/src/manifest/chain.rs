@@ -125,6 +125,11 @@ impl Chain {
         self.leader_epoch.fetch_max(epoch, Ordering::AcqRel);
     }
 
+    /// Fenced, as far as we know?
+    pub(crate) fn check_fence(&self) -> Result<(), TieringError> {
+        fence(&self.manifest(), self.leader_epoch())
+    }
+
     /// Reads the newest manifest again, as a follower does.
     pub(crate) async fn refresh(&self) -> Result<(), TieringError> {
         self.reload(&mut *self.head.lock().await).await
@@ -356,6 +361,3 @@ impl ChainIdentity {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

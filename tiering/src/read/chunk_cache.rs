@@ -159,14 +159,6 @@ impl ChunkCache {
         }
     }
 
-    /// Forgets a chunk.
-    #[cfg(test)]
-    pub(crate) fn evict_memory(&self) {
-        if let Some(Some(hybrid)) = self.inner.hybrid.get() {
-            hybrid.memory().clear();
-        }
-    }
-
     /// Flushes the disk part and closes it.
     pub(crate) async fn close(&self) {
         if let Some(Some(hybrid)) = self.inner.hybrid.get()

@@ -1,8 +1,12 @@
 //! Lookups that end at a record: by time, and the greatest time. Rules: O-5, O-9, S-16.
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
-use strandline_records::{Batch, BatchHeader};
-use strandline_types::{LeaderEpoch, Offset, TimestampType};
+use strandline_records::{
+    Batch, BatchError, BatchHeader, RecordPosition, max_timestamp_record, walk,
+};
+use strandline_types::{LeaderEpoch, Offset};
 
 use super::fill::{Fetcher, SegmentRef};
 use super::reader::SegmentReader;
@@ -41,8 +45,8 @@ pub(crate) async fn offset_for_timestamp(
         let fits =
             |header: &BatchHeader| header.max_timestamp >= timestamp && header.last_offset() >= from;
         while let Some((header, bytes)) = reader.next_batch(fits).await? {
-            let found = first_record(&segment, &header, bytes, |offset, time| {
-                time >= timestamp && offset >= from
+            let found = in_batch(&segment, &header, bytes, |batch| {
+                first_record(batch, timestamp, from)
             })?;
             if found.is_some() {
                 return Ok(found);
@@ -68,33 +72,44 @@ pub(crate) async fn max_timestamp(
     let fits = |header: &BatchHeader| header.max_timestamp >= greatest;
     match reader.next_batch(fits).await? {
         Some((header, bytes)) => {
-            first_record(&segment, &header, bytes, |_, time| time >= header.max_timestamp)
+            in_batch(&segment, &header, bytes, |batch| {
+                max_timestamp_record(batch, MAX_DECOMPRESSED_BYTES)
+            })
         }
         None => Ok(None),
     }
 }
 
-fn first_record(
+/// Finds a record of one batch; `find` looks into it.
+fn in_batch(
     segment: &SegmentRef,
     header: &BatchHeader,
     bytes: Bytes,
-    fits: impl Fn(Offset, i64) -> bool,
+    find: impl FnOnce(&Batch) -> Result<Option<RecordPosition>, BatchError>,
 ) -> Result<Option<TimestampedOffset>, TieringError> {
-    let corrupt = |why: String| {
-        TieringError::corrupt(&segment.key, format!("batch at {}: {why}", header.base_offset))
-    };
-    let batch = Batch::from_bytes(bytes).map_err(|error| corrupt(error.to_string()))?;
-    let leader_epoch = header.partition_leader_epoch;
-    // All records of a batch that the broker stamped have the batch's time (O-5).
-    let stamped = header.attributes.timestamp_type() == TimestampType::LogAppendTime;
-    let records = strandline_records::records(&batch, MAX_DECOMPRESSED_BYTES)
-        .map_err(|error| corrupt(error.to_string()))?;
-    for record in records {
-        let record = record.map_err(|error| corrupt(error.to_string()))?;
-        let timestamp = if stamped { header.max_timestamp } else { record.timestamp };
-        if fits(record.offset, timestamp) {
-            return Ok(Some(TimestampedOffset { offset: record.offset, timestamp, leader_epoch }));
+    let found = Batch::from_bytes(bytes).and_then(|batch| find(&batch)).map_err(|error| {
+        let why = format!("batch at {}: {error}", header.base_offset);
+        TieringError::corrupt(&segment.key, why)
+    })?;
+    Ok(found.map(|record| TimestampedOffset {
+        offset: record.offset,
+        timestamp: record.timestamp,
+        leader_epoch: header.partition_leader_epoch,
+    }))
+}
+
+fn first_record(
+    batch: &Batch,
+    timestamp: i64,
+    from: Offset,
+) -> Result<Option<RecordPosition>, BatchError> {
+    let mut found = None;
+    walk(batch, MAX_DECOMPRESSED_BYTES, |head| {
+        if head.timestamp < timestamp || head.offset < from {
+            return ControlFlow::Continue(());
         }
-    }
-    Ok(None)
+        found = Some(RecordPosition { offset: head.offset, timestamp: head.timestamp });
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
 }

@@ -5,7 +5,6 @@
 //! read-ahead works with a small cache or none. All windows of the broker share one budget; chunks
 //! of a reader that stays away are let go by a task that ends with the last of them.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -35,13 +34,14 @@ pub(crate) struct Stream {
     at: Option<(Uuid, u64)>,
     reads: u32,
     window: u64,
-    held: VecDeque<Held>,
+    held: Vec<Held>,
     used: Instant,
 }
 
 #[derive(Debug)]
 struct Held {
     key: ChunkKey,
+    place: (Offset, u32),
     handle: ChunkHandle,
     _permit: BytePermit,
 }
@@ -67,7 +67,7 @@ impl Stream {
             at: None,
             reads: 0,
             window: 0,
-            held: VecDeque::new(),
+            held: Vec::new(),
             used: Instant::now(),
         }
     }
@@ -86,13 +86,20 @@ impl Stream {
         }
     }
 
-    /// Keeps only what lies at or behind the position.
-    fn let_go_before(&mut self, key: Option<ChunkKey>) {
-        match key.and_then(|key| self.held.iter().position(|held| held.key == key)) {
-            Some(at) => drop(self.held.drain(..at)),
-            None => self.held.clear(),
-        }
+    /// Keeps only what lies at or behind a part of a segment.
+    fn let_go_before(&mut self, segment: &SegmentRef, part: Part) {
+        let here = place(segment, part);
+        self.held.retain(|held| held.place >= here);
     }
+}
+
+/// Order of parts in the log: segment, then chunk.
+fn place(segment: &SegmentRef, part: Part) -> (Offset, u32) {
+    let number = match part {
+        Part::Chunk(number) => number,
+        Part::Whole | Part::Tail => 0,
+    };
+    (segment.entry.base_offset, number)
 }
 
 impl ReadAhead {
@@ -131,14 +138,18 @@ impl ReadAhead {
         if read.position < read.segment.cut.log_bytes {
             stream.at = Some((read.segment.entry.uuid, read.position));
             let (part, _) = read.segment.cut.part_at(read.position);
-            stream.let_go_before(Some(read.segment.cut.key(part)));
-            if read.read_something {
-                // The chunk in which the reader stands is held, or each small read would fetch it.
-                self.hold(&mut stream, fetcher, read.segment, part);
+            stream.let_go_before(read.segment, part);
+            // The chunk in which the reader stands is held, or each small read would fetch it; so
+            // are those that the read began and did not need.
+            let here = place(read.segment, part);
+            for (part, handle) in &read.handles {
+                if place(read.segment, *part) >= here {
+                    self.hold(&mut stream, read.segment, *part, || handle.clone());
+                }
             }
         } else {
-            let done = read.segment.entry.uuid;
-            stream.held.retain(|held| held.key.uuid != done);
+            let done = read.segment.entry.base_offset;
+            stream.held.retain(|held| held.place.0 > done);
         }
         if stream.reads >= SEQUENTIAL && self.max_window > 0 {
             self.fetch_ahead(&mut stream, fetcher, keys, view, &read).await?;
@@ -160,7 +171,7 @@ impl ReadAhead {
         let mut position = read.position;
         while left > 0 {
             for part in segment.cut.parts(position, left) {
-                if !self.hold(stream, fetcher, &segment, part) {
+                if !self.hold(stream, &segment, part, || fetcher.part(&segment, part)) {
                     return Ok(());
                 }
             }
@@ -181,9 +192,9 @@ impl ReadAhead {
     fn hold(
         &self,
         stream: &mut Stream,
-        fetcher: &Fetcher,
         segment: &SegmentRef,
         part: Part,
+        handle: impl FnOnce() -> ChunkHandle,
     ) -> bool {
         let key = segment.cut.key(part);
         if stream.held.iter().any(|held| held.key == key) {
@@ -191,8 +202,9 @@ impl ReadAhead {
         }
         let range = segment.cut.range(part);
         let Some(permit) = self.budget.try_acquire(range.end - range.start) else { return false };
-        let handle = fetcher.part(segment, part);
-        stream.held.push_back(Held { key, handle, _permit: permit });
+        let handle = handle();
+        let place = place(segment, part);
+        stream.held.push(Held { key, place, handle, _permit: permit });
         true
     }
 
@@ -238,5 +250,6 @@ pub(crate) struct Ended<'a> {
     pub(crate) position: u64,
     /// It had to wait for a chunk.
     pub(crate) waited: bool,
-    pub(crate) read_something: bool,
+    /// Chunks of the segment that were begun, from the one that was read last on.
+    pub(crate) handles: Vec<(Part, ChunkHandle)>,
 }

@@ -71,6 +71,15 @@ impl Collector {
     }
 }
 
+/// The chunk that is being walked.
+#[derive(Debug)]
+struct Current {
+    part: Part,
+    start: u64,
+    bytes: Bytes,
+    handle: ChunkHandle,
+}
+
 /// Walks the batches of one segment.
 pub(crate) struct SegmentReader<'a> {
     fetcher: &'a Fetcher,
@@ -79,7 +88,7 @@ pub(crate) struct SegmentReader<'a> {
     pub(crate) position: u64,
     next_offset: Offset,
     started: VecDeque<(Part, ChunkHandle)>,
-    current: Option<(Part, u64, Bytes)>,
+    current: Option<Current>,
     /// A chunk was not there when it was needed.
     pub(crate) waited: bool,
 }
@@ -138,6 +147,12 @@ impl<'a> SegmentReader<'a> {
         Ok(None)
     }
 
+    /// The chunk that was read last, and those behind it that were begun.
+    pub(crate) fn into_handles(self) -> Vec<(Part, ChunkHandle)> {
+        let current = self.current.map(|current| (current.part, current.handle));
+        current.into_iter().chain(self.started).collect()
+    }
+
     /// Starts fetching what a read of `bytes` needs.
     fn start(&mut self, bytes: u64) {
         for part in self.segment.cut.parts(self.position, bytes).into_iter().take(PARALLEL_CHUNKS) {
@@ -156,10 +171,8 @@ impl<'a> SegmentReader<'a> {
     /// The chunk with the byte at `position`, and the position of its first byte.
     async fn chunk_at(&mut self, position: u64) -> Result<(u64, Bytes), TieringError> {
         let (part, start) = self.segment.cut.part_at(position);
-        if let Some((current, start, bytes)) = &self.current
-            && *current == part
-        {
-            return Ok((*start, bytes.clone()));
+        if let Some(current) = self.current.as_ref().filter(|current| current.part == part) {
+            return Ok((current.start, current.bytes.clone()));
         }
         while self.started.front().is_some_and(|(first, _)| *first != part) {
             self.started.pop_front();
@@ -169,7 +182,7 @@ impl<'a> SegmentReader<'a> {
             None => self.handle(part),
         };
         self.waited |= !handle.is_ready();
-        let bytes = match handle.get().await {
+        let whole = match handle.get().await {
             Ok(bytes) => bytes,
             // It may have been fetched ahead, in worse times.
             Err(error) if error.is_retriable() => self.fetcher.part(self.segment, part).get().await?,
@@ -177,9 +190,10 @@ impl<'a> SegmentReader<'a> {
         };
         // A whole object has its indexes behind the batches.
         let log = self.segment.cut.log_bytes - start;
-        let end = usize::try_from(log).unwrap_or(usize::MAX).min(bytes.len());
-        let bytes = bytes.slice(..end);
-        self.current = Some((part, start, bytes.clone()));
+        let end = usize::try_from(log).unwrap_or(usize::MAX).min(whole.len());
+        let bytes = whole.slice(..end);
+        let handle = ChunkHandle::Ready(whole);
+        self.current = Some(Current { part, start, bytes: bytes.clone(), handle });
         Ok((start, bytes))
     }
 

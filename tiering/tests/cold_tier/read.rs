@@ -1,0 +1,233 @@
+//! Reads return exactly the model's batches, at every offset and size, whatever the cache does.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use strandline_bucket::faulty::{Fault, On};
+use strandline_records::Compression;
+use strandline_tiering::TieringError;
+
+use crate::support::{Log, Spec, assert_reads, faulty, id, small, stores, tier};
+
+fn compression() -> impl Strategy<Value = Compression> {
+    prop_oneof![
+        Just(Compression::None),
+        Just(Compression::Lz4),
+        Just(Compression::Zstd),
+        Just(Compression::Snappy),
+        Just(Compression::Gzip),
+    ]
+}
+
+fn spec() -> impl Strategy<Value = Spec> {
+    (1_usize..6, prop_oneof![4 => 0_usize..120, 1 => 500_usize..4000], 0_i64..1000, compression())
+        .prop_map(|(records, value_bytes, timestamp, compression)| Spec {
+            records,
+            value_bytes,
+            timestamp,
+            epoch: 0,
+            compression,
+        })
+}
+
+fn log() -> impl Strategy<Value = Log> {
+    prop::collection::vec(prop::collection::vec(spec(), 1..12), 1..8)
+        .prop_map(|segments| Log::new(&segments))
+}
+
+fn block_on<F: std::future::Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    // F-4, F-64: random reads.
+    #[test]
+    fn random_reads(
+        log in log(),
+        chunk in prop_oneof![Just(256_u64), Just(1024), Just(1 << 20)],
+        memory in prop_oneof![Just(0_u64), Just(1 << 20)],
+        reads in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..8000, any::<bool>()), 1..40),
+    ) {
+        block_on(async {
+            let (_, bucket) = faulty();
+            let mut options = small(&bucket);
+            (options.chunk_bytes, options.cache_memory_bytes) = (chunk, memory);
+            let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+            log.upload(&partition).await;
+            for (at, max_bytes, min_one) in reads {
+                let offset = at.index(log.next as usize) as i64;
+                assert_reads(&partition, &log, offset, max_bytes, min_one).await;
+            }
+        });
+    }
+
+    // A replay by reads of one size, as consumers do, sees each batch once.
+    #[test]
+    fn sequential_reads(
+        log in log(),
+        max_bytes in 1_usize..6000,
+        memory in prop_oneof![Just(0_u64), Just(1 << 20)],
+        budget in prop_oneof![Just(0_u64), Just(4 << 10), Just(1 << 20)],
+    ) {
+        block_on(async {
+            let (_, bucket) = faulty();
+            let mut options = small(&bucket);
+            (options.cache_memory_bytes, options.read_ahead_budget_bytes) = (memory, budget);
+            let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+            log.upload(&partition).await;
+            let mut offset = 0;
+            while offset < log.next {
+                let end = assert_reads(&partition, &log, offset, max_bytes, true).await;
+                assert!(end > offset);
+                offset = end;
+            }
+            let end = partition.read(offset, max_bytes, true).await;
+            assert!(matches!(end, Err(TieringError::OutOfRange { .. })));
+        });
+    }
+}
+
+#[tokio::test]
+async fn all_offsets_and_sizes_on_every_store() {
+    for (bucket, _dir) in stores() {
+        let log = Log::regular(5, 6);
+        let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
+        log.upload(&partition).await;
+        for offset in (0..log.next).step_by(7) {
+            for max_bytes in [0, 1, 400, 5000, usize::MAX] {
+                assert_reads(&partition, &log, offset, max_bytes, true).await;
+                assert_reads(&partition, &log, offset, max_bytes, false).await;
+            }
+        }
+        for outside in [-1, log.next, log.next + 100] {
+            let read = partition.read(outside, 100, true).await;
+            assert!(matches!(read, Err(TieringError::OutOfRange { .. })));
+        }
+    }
+}
+
+// F-66: offsets that compaction removed, within a segment and at its end.
+#[tokio::test]
+async fn gaps_lead_to_the_next_batch() {
+    let (_, bucket) = faulty();
+    let mut log = Log::regular(3, 4);
+    // The last two batches of the first segment, all but the last of the second.
+    log.segments[0].truncate(2);
+    log.segments[1].drain(..3);
+    let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
+    for (at, (base, next)) in [(0, 40), (40, 80), (80, 120)].into_iter().enumerate() {
+        let mut source = log.source(at);
+        (source.base, source.next) = (base, next);
+        partition.upload(Arc::new(source), 1 << 40, 0).await.unwrap();
+    }
+    for offset in 0..120 {
+        assert_reads(&partition, &log, offset, 10_000, true).await;
+        let one = partition.read(offset, 1, true).await.unwrap();
+        assert!(one.size_in_bytes > 0);
+    }
+    // A tail of nothing but gap is passed as well.
+    log.segments[2].truncate(1);
+    let other = tier(small(&bucket)).open_partition(id(1), 0).await.unwrap();
+    let mut source = log.source(2);
+    source.next = 120;
+    other.upload(Arc::new(source), 1 << 40, 0).await.unwrap();
+    let read = other.read(100, 1, true).await.unwrap();
+    assert_eq!((read.size_in_bytes, read.end_offset), (0, 120));
+}
+
+// One fill however many wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_readers_fetch_each_chunk_once() {
+    for memory in [0, 1 << 20] {
+        let (store, bucket) = faulty();
+        let log = Arc::new(Log::regular(1, 12));
+        let mut options = small(&bucket);
+        (options.cache_memory_bytes, options.read_ahead_max_bytes) = (memory, 0);
+        let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+        log.upload(&partition).await;
+        let before = store.gets();
+        let slow = Some(Fault::Slow(std::time::Duration::from_millis(50)));
+        store.plan(On::Get, "", std::iter::repeat_n(slow, 1000));
+        let mut readers = Vec::new();
+        for _ in 0..200 {
+            let (partition, log) = (Arc::clone(&partition), Arc::clone(&log));
+            readers.push(tokio::spawn(async move {
+                assert_reads(&partition, &log, 0, 1 << 20, true).await;
+            }));
+        }
+        for reader in readers {
+            reader.await.unwrap();
+        }
+        let bytes = log.source(0).bytes.len() as u64;
+        // And the indexes once.
+        assert_eq!(store.gets() - before, bytes.div_ceil(1024) + 1, "memory {memory}");
+    }
+}
+
+// A reader that leaves does not cancel the fill that others wait for.
+#[tokio::test]
+async fn a_fill_outlives_who_began_it() {
+    let (store, bucket) = faulty();
+    let log = Log::regular(1, 2);
+    let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
+    log.upload(&partition).await;
+    let before = store.gets();
+    store.plan(On::Get, "", [Some(Fault::Slow(std::time::Duration::from_millis(100)))]);
+    let short = std::time::Duration::from_millis(10);
+    let gone = tokio::time::timeout(short, partition.read(0, 1 << 20, true)).await;
+    assert!(gone.is_err());
+    assert_reads(&partition, &log, 0, 1 << 20, true).await;
+    assert_eq!(store.gets() - before, 1);
+}
+
+// A sequential reader finds the next segments' chunks already there.
+#[tokio::test]
+async fn read_ahead_crosses_segments() {
+    let (store, bucket) = faulty();
+    let log = Log::regular(6, 8);
+    let mut options = small(&bucket);
+    // No cache: what is there was fetched ahead.
+    options.cache_memory_bytes = 0;
+    let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+    log.upload(&partition).await;
+    let first = log.source(0);
+    let mut offset = 0;
+    while offset < first.next {
+        offset = assert_reads(&partition, &log, offset, 400, true).await;
+    }
+    // Let the fetches that were started come in.
+    while store.gets() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(offset, first.next);
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    let sick = std::iter::repeat_n(Some(Fault::Denied), 1000);
+    store.plan(On::Get, "", sick);
+    // The first batches of the second segment come without the store.
+    assert_reads(&partition, &log, offset, 400, true).await;
+}
+
+// Small reads of one chunk do not fetch it again and again, even without a cache.
+#[tokio::test]
+async fn a_replay_fetches_each_chunk_once_without_cache() {
+    let (store, bucket) = faulty();
+    let log = Log::regular(4, 12);
+    let mut options = small(&bucket);
+    options.cache_memory_bytes = 0;
+    options.chunk_bytes = 2048;
+    let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+    log.upload(&partition).await;
+    let before = store.gets();
+    let mut offset = 0;
+    while offset < log.next {
+        offset = assert_reads(&partition, &log, offset, 400, true).await;
+    }
+    let chunks: u64 = (0..4).map(|at| (log.source(at).bytes.len() as u64).div_ceil(2048)).sum();
+    let gets = store.gets() - before;
+    // The indexes of four segments, and the list that they are in.
+    assert_eq!(gets, chunks + 4 + 1);
+}
