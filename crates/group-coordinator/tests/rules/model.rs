@@ -54,6 +54,10 @@ enum Step {
     DeleteOffsets,
     DeleteTopic,
     FailOver,
+    /// All clients behave for a while, so that histories get beyond the first rebalance.
+    Settle {
+        variant: usize,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -75,6 +79,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::DeleteOffsets),
         1 => Just(Step::DeleteTopic),
         1 => Just(Step::FailOver),
+        4 => (0_usize..3).prop_map(|variant| Step::Settle { variant }),
     ];
     prop::collection::vec(step, 1..120)
 }
@@ -210,9 +215,21 @@ impl World {
                 self.generations.clear();
                 self.highest_generation = 0;
             }
+            Step::Settle { variant } => self.settle(variant),
         }
         self.take_replies();
         self.check_visible_offset();
+    }
+
+    fn settle(&mut self, variant: usize) {
+        for _ in 0..3 {
+            (0..CLIENTS).for_each(|client| self.join(client, variant));
+            self.take_replies();
+        }
+        self.bench.pass(6_500);
+        self.take_replies();
+        (0..CLIENTS).for_each(|client| self.sync(client));
+        self.bench.commit_all();
     }
 
     fn join(&mut self, client: usize, variant: usize) {
