@@ -1,5 +1,7 @@
 //! The rules of groups (SEMANTICS section 4), each against a shard with a log beside it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod commit;
 mod groups;
 mod harness;
