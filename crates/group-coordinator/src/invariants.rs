@@ -1,6 +1,6 @@
 //! What holds between any two calls into a shard; for tests and simulators.
 //!
-//! Invariants: GC-1…GC-7.
+//! Invariants: GC-1…GC-8.
 
 use std::sync::Arc;
 
@@ -76,7 +76,41 @@ impl GroupShard {
                 }
             }
         }
+        for key in timers.keys() {
+            let (group_id, is_due_to_something) = match key {
+                TimerKey::OffsetExpiry => continue,
+                TimerKey::Join(id) | TimerKey::Sync(id) | TimerKey::Member(id, _) => {
+                    let group = groups.get(id);
+                    (
+                        id,
+                        group.is_some_and(|group| needs_timer(&group.classic, key)),
+                    )
+                }
+            };
+            if !is_due_to_something {
+                let claim = "every deadline is somebody's wait";
+                return Err(BrokenInvariant {
+                    id: "GC-8",
+                    claim,
+                    group: group_id.to_string(),
+                });
+            }
+        }
         Ok(())
+    }
+}
+
+fn needs_timer(group: &ClassicGroup, key: &TimerKey) -> bool {
+    match key {
+        TimerKey::Join(_) => group.state() == GroupState::PreparingRebalance,
+        TimerKey::Sync(_) => {
+            matches!(
+                group.state(),
+                GroupState::CompletingRebalance | GroupState::Stable
+            )
+        }
+        TimerKey::Member(_, id) => group.members.contains_key(id) || group.pending.contains(id),
+        TimerKey::OffsetExpiry => true,
     }
 }
 

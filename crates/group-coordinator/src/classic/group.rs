@@ -115,10 +115,7 @@ impl ClassicGroup {
 
     /// Neither the log nor a client knows anything of this group.
     pub(crate) fn is_vacant(&self) -> bool {
-        self.state == GroupState::Empty
-            && self.pending.is_empty()
-            && self.generation == 0
-            && !self.has_record
+        self.state == GroupState::Empty && self.pending.is_empty() && !self.has_record
     }
 
     pub(crate) fn add(&mut self, mut member: Member) {

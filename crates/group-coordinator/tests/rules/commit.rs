@@ -241,6 +241,14 @@ fn the_order_of_the_log_decides() {
     );
     // Tokens that nobody waits for are ignored.
     bench.resolve(tokens[0], Ok(()));
+
+    // The first result of a token counts.
+    let _ = [8, 9].map(|offset| bench.send(Request::OffsetCommit(commit(-1, "", offset))));
+    let tokens: Vec<_> = bench.appends.drain(..).map(|append| append.token).collect();
+    bench.resolve(tokens[1], Err(AppendError::NotEnoughReplicas));
+    bench.resolve(tokens[1], Ok(()));
+    bench.resolve(tokens[0], Ok(()));
+    assert_eq!(bench.fetch("t", 0).offset, 8);
 }
 
 // G-53, X-13: all fields come back, the leader epoch with them.

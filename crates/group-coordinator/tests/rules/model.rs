@@ -3,7 +3,7 @@
 //! Every request is answered exactly once; generations never fall; all members of a generation
 //! know the same leader and protocol; silent members cannot keep a group from becoming Empty
 //! what is loaded from the log is what is live (G-71); nobody sees an offset that has not
-//! committed. The harness checks the invariants GC-1…GC-7 after every call.
+//! committed. The harness checks the invariants GC-1…GC-8 after every call.
 
 use std::collections::{BTreeMap, BTreeSet};
 

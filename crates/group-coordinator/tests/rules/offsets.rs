@@ -217,12 +217,18 @@ fn subscribed_topics_do_not_expire() {
         ("u", &[(0, 2)]),
     ])));
     let (ids, generation) = bench.stable_group(1);
-    for _ in 0..400 {
+    for round in 0..400 {
         bench.pass(5_000);
         assert_eq!(bench.heartbeat(generation, &ids[0]), Ok(()));
+        if round == 300 {
+            let mut late = commit_all_of(&[("v", &[(0, 3)])]);
+            (late.generation_id, late.member_id) = (generation, ids[0].clone());
+            assert_eq!(bench.commit(late), None);
+        }
     }
     assert_eq!(bench.fetch("t", 0).offset, 1);
     assert_eq!(bench.fetch("u", 0).offset, -1);
+    assert_eq!(bench.fetch("v", 0).offset, 3);
 }
 
 // G-60, X-18: nothing expires while a group rebalances, nor if its members are not understood.

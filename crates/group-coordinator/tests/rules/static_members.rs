@@ -206,6 +206,27 @@ fn a_rebalance_overtakes_the_restart() {
     }
 }
 
+// G-20: the result of the write comes while the rebalance still waits for others.
+#[test]
+fn a_restart_stays_parked_in_a_rebalance() {
+    for fails in [false, true] {
+        let mut bench = Bench::new();
+        let joins = vec![join_static("", "a"), join_static("", "b"), join("")];
+        let (ids, generation) = bench.stable_group_of(joins);
+        bench.commits_at_once = false;
+        let restart = bench.park(join_static("", "b"));
+        bench.park(join_static(&ids[0], "a"));
+        if fails {
+            bench.fail_all(AppendError::StorageError);
+        } else {
+            bench.commit_all();
+        }
+        assert!(!bench.is_answered(restart));
+        bench.send(Request::Join(join(&ids[2])));
+        assert_eq!(bench.join_reply(restart).generation_id, generation + 1);
+    }
+}
+
 // G-21: in Completing a restart rebalances.
 #[test]
 fn a_restart_in_completing_rebalances() {
