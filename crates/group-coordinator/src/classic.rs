@@ -7,9 +7,11 @@ mod heartbeat;
 mod join;
 mod leave;
 mod member;
+mod protocol;
 mod rebalance;
 mod static_join;
 mod sync;
+mod view;
 
 pub(crate) use group::ClassicGroup;
 pub(crate) use heartbeat::heartbeat;

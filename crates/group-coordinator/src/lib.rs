@@ -15,6 +15,7 @@ mod effect;
 mod error;
 mod group;
 mod id_source;
+mod invariants;
 mod load;
 mod offsets;
 mod partition;
@@ -31,6 +32,7 @@ pub use config::GroupConfig;
 pub use effect::{Append, AppendError, AppendToken, CoordinatorRecord, Effects, RequestId};
 pub use error::GroupError;
 pub use id_source::IdSource;
+pub use invariants::BrokenInvariant;
 pub use load::Loader;
 pub use partition::partition_for_group;
 pub use query::{

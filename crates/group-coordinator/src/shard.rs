@@ -200,6 +200,11 @@ impl GroupShard {
         counts
     }
 
+    /// For `invariants.rs`.
+    pub(crate) fn state(&self) -> (&Groups, &Timers) {
+        (&self.groups, &self.timers)
+    }
+
     /// What can be answered without looking at a group.
     fn gate(&self, request: &Request) -> Option<Reply> {
         let group_id = request.group_id();

@@ -63,6 +63,10 @@ impl Timers {
         self.by_key.contains_key(key)
     }
 
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &TimerKey> {
+        self.by_key.keys()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.by_time.clear();
         self.by_key.clear();

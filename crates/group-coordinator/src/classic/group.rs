@@ -1,19 +1,15 @@
-//! A classic group: its members, its generation, and the questions that the protocol asks of them.
+//! A classic group: its state, its members, and who of them leads.
 //!
-//! Rules: G-1, G-5, G-7, G-8, G-20, G-22, G-59.
+//! Rules: G-1, G-5, G-8, G-20, G-22, G-71.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::member::Member;
-use crate::effect::{AppendToken, CoordinatorRecord};
+use crate::effect::AppendToken;
 use crate::error::GroupError;
-use crate::query::{GroupDescription, GroupState};
-use crate::records::{GroupMetadata, RecordError, RecordKey};
-use crate::reply::{JoinReply, JoinReplyMember};
-use crate::subscription::{CONSUMER_PROTOCOL_TYPE, subscribed_topics};
+use crate::query::GroupState;
+use crate::records::GroupMetadata;
 
 /// The first join phase of a group that was Empty (G-5).
 #[derive(Debug)]
@@ -46,7 +42,7 @@ pub(crate) struct ClassicGroup {
     /// The append of the leader's assignment that is under way.
     pub(crate) assignment_append: Option<AppendToken>,
     /// Topics of the current generation; `None`: not known, so possibly all (G-59).
-    subscribed: Option<BTreeSet<String>>,
+    pub(super) subscribed: Option<BTreeSet<String>>,
     /// The log has, or may have, a record of this group.
     pub(crate) has_record: bool,
     next_joined_order: u64,
@@ -119,10 +115,7 @@ impl ClassicGroup {
 
     /// Neither the log nor a client knows anything of this group.
     pub(crate) fn is_vacant(&self) -> bool {
-        self.state == GroupState::Empty
-            && self.pending.is_empty()
-            && self.generation == 0
-            && !self.has_record
+        self.state == GroupState::Empty && self.pending.is_empty() && !self.has_record
     }
 
     pub(crate) fn add(&mut self, mut member: Member) {
@@ -219,50 +212,6 @@ impl ClassicGroup {
         }
     }
 
-    /// G-1: same type, and one of the protocols is known to every member.
-    pub(crate) fn accepts_protocols(&self, kind: &str, protocols: &[(String, Bytes)]) -> bool {
-        if self.members.is_empty() {
-            return !kind.is_empty() && !protocols.is_empty();
-        }
-        self.protocol_type.as_deref() == Some(kind)
-            && protocols.iter().any(|(name, _)| self.is_candidate(name))
-    }
-
-    fn is_candidate(&self, protocol: &str) -> bool {
-        self.members
-            .values()
-            .all(|member| member.supports(protocol))
-    }
-
-    /// G-7. Equal votes go to the protocol that the older member voted for. `None` without members.
-    pub(crate) fn select_protocol(&self) -> Option<String> {
-        let first = self.members.values().next()?;
-        let candidates: BTreeSet<&str> = first.protocols.iter().map(|(name, _)| &**name).collect();
-        let candidates: BTreeSet<&str> = candidates
-            .into_iter()
-            .filter(|name| self.is_candidate(name))
-            .collect();
-        let mut voters: Vec<&Member> = self.members.values().collect();
-        voters.sort_by_key(|member| member.joined_order);
-        let mut votes: Vec<(&str, usize)> = Vec::new();
-        for member in voters {
-            let mut names = member.protocols.iter().map(|(name, _)| &**name);
-            let Some(choice) = names.find(|name| candidates.contains(name)) else {
-                continue;
-            };
-            match votes.iter_mut().find(|(name, _)| *name == choice) {
-                Some((_, count)) => *count += 1,
-                None => votes.push((choice, 1)),
-            }
-        }
-        // `max_by_key` takes the last of equals; reversed, that is the first.
-        votes
-            .into_iter()
-            .rev()
-            .max_by_key(|(_, count)| *count)
-            .map(|(name, _)| name.to_owned())
-    }
-
     /// The longest rebalance timeout, in ms.
     pub(crate) fn rebalance_timeout_ms(&self) -> i64 {
         let timeouts = self
@@ -291,111 +240,6 @@ impl ClassicGroup {
             self.enter(GroupState::Empty, now_ms);
         } else {
             self.enter(GroupState::CompletingRebalance, now_ms);
-        }
-    }
-
-    /// True for the `consumer` protocol type, the only one whose metadata is understood (G-33).
-    pub(crate) fn is_consumer(&self) -> bool {
-        self.protocol_type.as_deref() == Some(CONSUMER_PROTOCOL_TYPE)
-    }
-
-    fn compute_subscribed(&self) -> Option<BTreeSet<String>> {
-        if !self.is_consumer() {
-            return None;
-        }
-        let mut topics = BTreeSet::new();
-        for member in self.members.values() {
-            topics.append(&mut subscribed_topics(
-                &member.metadata(self.protocol_name.as_deref()?),
-            )?);
-        }
-        Some(topics)
-    }
-
-    /// Topics of the current generation if they are known.
-    pub(crate) fn subscribed(&self) -> Option<&BTreeSet<String>> {
-        self.subscribed.as_ref()
-    }
-
-    /// G-59: when in doubt, a consumer group subscribes to everything.
-    pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
-        match &self.subscribed {
-            Some(topics) => topics.contains(topic),
-            None => self.is_consumer(),
-        }
-    }
-
-    /// The current generation's answer to a join (G-8).
-    pub(crate) fn join_reply(&self, member_id: &str) -> JoinReply {
-        let members = if self.is_leader(member_id) {
-            self.join_reply_members()
-        } else {
-            Vec::new()
-        };
-        JoinReply {
-            error: None,
-            generation_id: self.generation,
-            protocol_type: self.protocol_type.clone(),
-            protocol_name: self.protocol_name.clone(),
-            leader: self.leader.as_deref().unwrap_or_default().to_owned(),
-            skip_assignment: false,
-            member_id: member_id.to_owned(),
-            members,
-        }
-    }
-
-    fn join_reply_members(&self) -> Vec<JoinReplyMember> {
-        let protocol = self.protocol_name.as_deref().unwrap_or_default();
-        let members = self.members.values().map(|member| JoinReplyMember {
-            member_id: member.id.to_string(),
-            group_instance_id: member.instance_id.clone(),
-            metadata: member.metadata(protocol),
-        });
-        members.collect()
-    }
-
-    /// The group as it is stored, with the given assignments.
-    pub(crate) fn record(
-        &self,
-        assignment: impl Fn(&Member) -> Bytes,
-    ) -> Result<CoordinatorRecord, RecordError> {
-        let protocol = self.protocol_name.as_deref().unwrap_or_default();
-        let mut members: Vec<&Member> = self.members.values().collect();
-        members.sort_by_key(|member| member.joined_order);
-        let value = GroupMetadata {
-            protocol_type: self.protocol_type.clone().unwrap_or_default(),
-            generation: self.generation,
-            protocol: self.protocol_name.clone(),
-            leader: self.leader.as_deref().map(str::to_owned),
-            current_state_timestamp_ms: self.state_since_ms.unwrap_or(-1),
-            members: members
-                .into_iter()
-                .map(|member| member.to_record(protocol, assignment(member)))
-                .collect(),
-        };
-        let key = RecordKey::encode_group(&self.id)?;
-        Ok(CoordinatorRecord {
-            key,
-            value: Some(value.encode()?),
-        })
-    }
-
-    /// G-80.
-    pub(crate) fn describe(&self) -> GroupDescription {
-        let protocol = self
-            .protocol_name
-            .as_deref()
-            .filter(|_| self.state == GroupState::Stable);
-        let mut members: Vec<&Member> = self.members.values().collect();
-        members.sort_by_key(|member| member.joined_order);
-        GroupDescription {
-            state: self.state,
-            protocol_type: self.protocol_type.clone().unwrap_or_default(),
-            protocol_data: protocol.unwrap_or_default().to_owned(),
-            members: members
-                .into_iter()
-                .map(|member| member.describe(protocol))
-                .collect(),
         }
     }
 }

@@ -193,7 +193,6 @@ impl GroupShard {
                 remove_offsets(group, &mut context, keys, || Removal::Expired);
             }
         }
-        groups.retain(|_, group| !group.is_vacant());
     }
 }
 
