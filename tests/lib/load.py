@@ -13,7 +13,7 @@ def producer(bootstrap, **settings):
     return Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "delivery.timeout.ms": 60000,
                      "socket.connection.setup.timeout.ms": 2000, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200,
                      "topic.metadata.refresh.interval.ms": 5000, "log_level": 0,
-                     **{name.replace("_", "."): value for name, value in settings.items()}})
+                     **{name if name.endswith("_cb") else name.replace("_", "."): value for name, value in settings.items()}})
 
 
 def create(broker, topic, partitions=1, **configs):
