@@ -35,7 +35,7 @@ class Suite:
             raise
         except BaseException as error:  # a client's own error types are many, and each is a failed check
             self.failed.append(name)
-            reason = str(error) if isinstance(error, Failed) else traceback.format_exc()
+            reason = str(error) if isinstance(error, AssertionError) and error.args else traceback.format_exc()
             self._line("FAIL", name, started)
             for line in reason.strip().splitlines()[-40:]:
                 print("     | " + line, flush=True)

@@ -23,11 +23,12 @@ class SeaweedFS:
         self.buckets = buckets
         self.dir = Path(tempfile.mkdtemp(prefix="strandline-s3-"))
         self.process = None
+        self.ports = dict(zip(("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc",
+                               "s3.port", "s3.port.grpc"), free_ports(8)))
+        self.endpoint = f"http://127.0.0.1:{self.ports['s3.port']}"
 
     def start(self):
-        ports = dict(zip(("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc",
-                          "s3.port", "s3.port.grpc"), free_ports(8)))
-        self.endpoint = f"http://127.0.0.1:{ports['s3.port']}"
+        """Starts it, or starts it again with what it had stored."""
         (self.dir / "s3.json").write_text(json.dumps({"identities": [
             {"name": "tests", "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
              "actions": ["Admin", "Read", "Write", "List", "Tagging"]},
@@ -36,7 +37,7 @@ class SeaweedFS:
         self.process = subprocess.Popen(
             [str(TOOLS / "venv/bin/weed"), "server", "-s3", f"-s3.config={self.dir / 's3.json'}", f"-dir={self.dir}", "-ip=127.0.0.1",
              "-ip.bind=127.0.0.1", "-volume.max=200", "-master.volumeSizeLimitMB=256",
-             *(f"-{name}={port}" for name, port in ports.items())],
+             *(f"-{name}={port}" for name, port in self.ports.items())],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
         wait_until(lambda: self.request("GET", "/")[0] == 200, "SeaweedFS to answer", timeout=60)
         for bucket in self.buckets:
@@ -45,8 +46,11 @@ class SeaweedFS:
             self.request("DELETE", f"/{bucket}/.probe")
         return self
 
-    def close(self):
+    def stop(self):
         end_quietly(self.process)
+
+    def close(self):
+        self.stop()
         shutil.rmtree(self.dir, ignore_errors=True)
 
     __enter__ = start

@@ -2,11 +2,12 @@
 
 import os
 import re
+import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-from broker import ROOT, Broker
+from broker import ROOT, Broker, die_with_parent
 from checks import Failed
 
 # Lines of level WARN or ERROR that are part of normal life in these tests, each with its reason.
@@ -52,6 +53,22 @@ class Strandline(Broker):
 
     def ready(self):
         return self.get("/readyz")[0] == 200
+
+    def refuses(self, timeout=20):
+        """Starts a broker that has to end by itself with an error; returns (exit code, what it said)."""
+        self.log_path.write_text("")
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                                            preexec_fn=die_with_parent, env={**os.environ, **self.env}, cwd=self.dir)
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Failed(f"it did not end within {timeout} s:\n{self.log_tail()}") from None
+        said = ANSI.sub("", self.log_path.read_text(errors="replace"))
+        if code == 0 or code < 0 or "panicked" in said:
+            raise Failed(f"exit code {code}:\n{said[-2000:]}")
+        return code, said
 
     def get(self, path):
         """(status, text) of a page of the HTTP listener."""

@@ -261,3 +261,31 @@ def produce(connection, topic, partition, records, acks=-1, version=9):
         reader.compact()
         reader.tags()
     return error, base, reader.compact()
+
+
+def fetch_body(topic, offset=0, partition=0, max_wait=500, min_bytes=1, max_bytes=1 << 20):
+    """A Fetch request of version 12, without a session."""
+    return (struct.pack(">iiii", -1, max_wait, min_bytes, max_bytes) + struct.pack(">bii", 0, 0, -1) + uvarint(2) + compact(topic)
+            + uvarint(2) + struct.pack(">iiqiqi", partition, -1, offset, -1, -1, max_bytes) + b"\0\0" + uvarint(1) + uvarint(1) + b"\0")
+
+
+def fetch(connection, topic, offset=0, **options):
+    """Fetches; returns (error code, high watermark, record bytes)."""
+    reader = connection.ask(1, 12, fetch_body(topic, offset, **options))
+    reader.int32()
+    top = reader.int16()
+    if top:
+        return top, -1, b""
+    reader.int32()
+    reader.uvarint()
+    reader.compact()
+    reader.uvarint()
+    reader.int32()
+    error, high_watermark = reader.int16(), reader.int64()
+    reader.int64()
+    reader.int64()
+    for _ in range(max(reader.uvarint() - 1, 0)):
+        reader.take(16)
+        reader.tags()
+    reader.int32()
+    return error, high_watermark, reader.take(max(reader.uvarint() - 1, 0))

@@ -1,13 +1,16 @@
 // kafkajs as an adapter: the verbs are described in ../python/adapter.py.
 'use strict'
 const fs = require('fs')
+const lz4 = require('lz4-napi')
 const zstd = require('@mongodb-js/zstd')
 const { Kafka, CompressionTypes, CompressionCodecs, logLevel } = require('kafkajs')
 const Snappy = require('kafkajs-snappy')
-const LZ4 = require('kafkajs-lz4')
 
 CompressionCodecs[CompressionTypes.Snappy] = Snappy
-CompressionCodecs[CompressionTypes.LZ4] = new LZ4().codec
+CompressionCodecs[CompressionTypes.LZ4] = () => ({
+  compress: (encoder) => lz4.compressFrame(encoder.buffer),
+  decompress: (buffer) => lz4.decompressFrame(buffer),
+})
 CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   compress: (encoder) => zstd.compress(encoder.buffer, 3),
   decompress: (buffer) => zstd.decompress(buffer),
