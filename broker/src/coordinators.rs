@@ -5,6 +5,7 @@ mod shard;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use strandline_env::{Clock, Pool, Shutdown};
@@ -22,6 +23,7 @@ use crate::partition::Partition;
 #[derive(Debug)]
 pub(crate) struct GroupCoordinators {
     config: GroupConfig,
+    commit_timeout: Duration,
     clock: Clock,
     io: Pool,
     shutdown: Shutdown,
@@ -36,8 +38,14 @@ struct Shards {
 }
 
 impl GroupCoordinators {
-    pub(crate) fn new(config: GroupConfig, clock: Clock, io: Pool, shutdown: Shutdown) -> Self {
-        Self { config, clock, io, shutdown, shards: RwLock::default() }
+    pub(crate) fn new(
+        config: GroupConfig,
+        commit_timeout: Duration,
+        clock: Clock,
+        io: Pool,
+        shutdown: Shutdown,
+    ) -> Self {
+        Self { config, commit_timeout, clock, io, shutdown, shards: RwLock::default() }
     }
 
     /// This broker leads a partition of `__consumer_offsets`; it is loaded in the background (G-71).
@@ -51,6 +59,7 @@ impl GroupCoordinators {
         let shard = Shard::start(
             Arc::clone(partition),
             self.config.clone(),
+            self.commit_timeout,
             self.clock.clone(),
             self.io.clone(),
             self.shutdown.clone(),

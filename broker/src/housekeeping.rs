@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::broker::Broker;
 use crate::configs;
+use crate::tier_scheduler;
 
 /// Applies each newer image until shutdown.
 pub(crate) fn follow(broker: &Arc<Broker>, applied: watch::Sender<i64>, shutdown: &Shutdown) {
@@ -52,6 +53,9 @@ pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i6
         for topic in &change.deleted {
             broker.metrics.topics.forget(topic);
         }
+    }
+    if !change.stopped.is_empty() {
+        tier_scheduler::delete_remote(broker, change.stopped);
     }
     applied.send_replace(offset);
 }

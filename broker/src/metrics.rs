@@ -223,7 +223,6 @@ impl ColdMetrics {
 #[derive(Debug)]
 pub(crate) struct SizeMetrics {
     pub(crate) log_bytes: Family<TopicLabel, Gauge>,
-    pub(crate) tiered_bytes: Family<TopicLabel, Gauge>,
     pub(crate) tier_lag_bytes: Family<PartitionLabel, Gauge>,
     pub(crate) tier_lag_seconds: Family<PartitionLabel, Gauge>,
     pub(crate) tail_bytes: Gauge,
@@ -234,7 +233,6 @@ impl SizeMetrics {
     fn register(registry: &MetricsRegistry) -> Self {
         let this = Self {
             log_bytes: Family::default(),
-            tiered_bytes: Family::default(),
             tier_lag_bytes: Family::default(),
             tier_lag_seconds: Family::default(),
             tail_bytes: Gauge::default(),
@@ -244,11 +242,6 @@ impl SizeMetrics {
             "strandline_log_bytes",
             "Bytes of segments on the local disk",
             this.log_bytes.clone(),
-        );
-        registry.register(
-            "strandline_tiered_bytes",
-            "Bytes of segments in the bucket",
-            this.tiered_bytes.clone(),
         );
         registry.register(
             "strandline_tier_lag_bytes",

@@ -50,6 +50,8 @@ pub(crate) struct Applied {
     pub(crate) started: Vec<Arc<Partition>>,
     /// Topics that are gone.
     pub(crate) deleted: Vec<TopicName>,
+    /// Their partitions; what they have in the bucket is still there.
+    pub(crate) stopped: Vec<Arc<Partition>>,
 }
 
 /// All partitions of this broker.
@@ -135,7 +137,7 @@ impl ReplicaManager {
         for (name, topic) in &old.by_name {
             let stays = next.by_name.get(name).is_some_and(|t| t.image.id() == topic.image.id());
             if !stays {
-                self.remove(topic);
+                applied.stopped.extend(self.remove(topic));
                 applied.deleted.push(name.clone());
             }
         }
@@ -322,13 +324,16 @@ impl ReplicaManager {
         restoring.waiting.contains(id)
     }
 
-    fn remove(&self, topic: &HostedTopic) {
-        for partition in topic.partitions.values().filter_map(|p| p.as_ref().ok()) {
+    fn remove(&self, topic: &HostedTopic) -> Vec<Arc<Partition>> {
+        let served: Vec<_> =
+            topic.partitions.values().filter_map(|p| p.as_ref().ok().cloned()).collect();
+        for partition in &served {
             partition.resign();
             if let Err(e) = partition.log.delete() {
                 tracing::error!(partition = %partition.id, error = %e, "delete log");
             }
         }
+        served
     }
 }
 

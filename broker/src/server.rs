@@ -195,6 +195,7 @@ async fn open(
     ));
     let groups = Arc::new(GroupCoordinators::new(
         live.group_config(),
+        live.offsets_commit_timeout(),
         clock.clone(),
         io.clone(),
         shutdown.clone(),

@@ -86,6 +86,10 @@ impl LiveConfig {
         self.current.load().settings.offsets_topic_segment_bytes
     }
 
+    pub(crate) fn offsets_commit_timeout(&self) -> Duration {
+        ms(i64::from(self.current.load().settings.offsets_commit_timeout_ms))
+    }
+
     pub(crate) fn max_request_partition_size_limit(&self) -> usize {
         size(self.current.load().settings.max_request_partition_size_limit)
     }

@@ -101,6 +101,22 @@ async fn work(
     }
 }
 
+/// Deletes what partitions of deleted topics have in the bucket; tries until it is done. A broker
+/// that stops before leaves objects behind that no manifest of a live topic names.
+pub(crate) fn delete_remote(broker: &Arc<Broker>, partitions: Vec<Arc<Partition>>) {
+    let broker = Arc::clone(broker);
+    tokio::spawn(async move {
+        for partition in partitions {
+            let mut backoff = Backoff::new(BACKOFF);
+            while let Err(error) = partition.delete_remote(&broker.clock).await {
+                let partition = &partition.id;
+                tracing::warn!(%partition, %error, "a deleted partition is still in the bucket");
+                tokio::time::sleep(backoff.next_delay()).await;
+            }
+        }
+    });
+}
+
 impl InHand {
     /// Takes a partition, unless it is being worked on or has just failed.
     fn take(&self, id: &TopicPartition, now_ms: i64) -> bool {

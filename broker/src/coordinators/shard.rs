@@ -20,8 +20,6 @@ use uuid::Uuid;
 use crate::coordinators::load;
 use crate::partition::{CommitError, Partition};
 
-/// `offsets.commit.timeout.ms` (G-53).
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between attempts to load a partition whose disk fails.
 const LOAD_RETRY: Duration = Duration::from_secs(1);
 
@@ -39,6 +37,8 @@ struct State {
 pub(super) struct Shard {
     partition: Arc<Partition>,
     clock: Clock,
+    /// `offsets.commit.timeout.ms` (G-53).
+    commit_timeout: Duration,
     state: Mutex<State>,
     deadline_changed: Notify,
 }
@@ -51,6 +51,7 @@ impl Shard {
     pub(super) fn start(
         partition: Arc<Partition>,
         config: GroupConfig,
+        commit_timeout: Duration,
         clock: Clock,
         io: Pool,
         shutdown: Shutdown,
@@ -64,6 +65,7 @@ impl Shard {
         let shard = Arc::new(Self {
             partition,
             clock,
+            commit_timeout,
             state: Mutex::new(state),
             deadline_changed: Notify::new(),
         });
@@ -172,7 +174,7 @@ impl Shard {
                 let result = match appended {
                     Ok(end_offset) => shard
                         .partition
-                        .committed(end_offset, COMMIT_TIMEOUT)
+                        .committed(end_offset, shard.commit_timeout)
                         .await
                         .map_err(|e| match e {
                             CommitError::TimedOut => AppendError::RequestTimedOut,

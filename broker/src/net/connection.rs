@@ -23,8 +23,8 @@ use crate::broker::Broker;
 use crate::net::response::Outcome;
 use crate::net::writer::PartQueue;
 
-/// Requests of one connection that may be in flight. librdkafka sends up to 1,000,000 at acks=0,
-/// Java 5; beyond this the socket is not read.
+/// Requests of one connection that may be in flight; beyond this the socket is not read. Java
+/// producers have 5, librdkafka at acks=0 as many as it likes.
 const MAX_IN_FLIGHT: usize = 128;
 /// Room for the first read of an idle connection, in bytes.
 const READ_BYTES: usize = 64 << 10;

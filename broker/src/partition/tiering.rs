@@ -7,7 +7,7 @@ mod upkeep;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
 use strandline_tiering::{RemotePartition, RemotePartitionId, RemoteRead, RemoteTier, TieringError};
 use strandline_types::{LeaderEpoch, Offset};
@@ -26,6 +26,8 @@ pub(crate) struct RemoteHalf {
     /// Between two looks of retention, in ms (`log.retention.check.interval.ms`).
     expiry_interval_ms: i64,
     next_expiry_ms: AtomicI64,
+    /// Nothing is left in the bucket after tiering was switched off (8.1).
+    is_purged: AtomicBool,
 }
 
 impl fmt::Debug for RemoteHalf {
@@ -41,7 +43,14 @@ impl RemoteHalf {
         expiry_interval_ms: i64,
     ) -> Self {
         let next_expiry_ms = AtomicI64::new(0);
-        Self { tier, id, opened: OnceCell::new(), expiry_interval_ms, next_expiry_ms }
+        Self {
+            tier,
+            id,
+            opened: OnceCell::new(),
+            expiry_interval_ms,
+            next_expiry_ms,
+            is_purged: AtomicBool::new(false),
+        }
     }
 
     /// Opens the chain, or returns it. Errors: the store's; without a cold tier, that it is off.
@@ -71,11 +80,6 @@ impl RemoteHalf {
     /// Last offset in the bucket (inclusive), as far as it is known.
     pub(crate) fn highest_offset(&self) -> Option<Offset> {
         self.get().and_then(|remote| remote.highest_offset())
-    }
-
-    /// Bytes in the bucket, as far as they are known.
-    pub(crate) fn tiered_bytes(&self) -> Option<u64> {
-        self.get().map(|remote| remote.size_in_bytes())
     }
 }
 

@@ -8,7 +8,7 @@ use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{Layer, fmt, registry};
 
 /// Crates that say at info level what nobody asked for. A filter that names one of them wins.
-const QUIET: &str = "openraft=warn,object_store=warn,hyper=warn,hyper_util=warn,reqwest=warn,\
+const QUIET: &str = "openraft=error,object_store=warn,hyper=warn,hyper_util=warn,reqwest=warn,\
                      rustls=warn,h2=warn,foyer=warn,foyer_storage=warn,foyer_memory=warn";
 
 /// Form of the lines.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use strandline_log::LogRead;
+use strandline_types::TopicName;
 use strandline_wire::{EpochEndOffset, ErrorCode};
 
 use super::{Limits, RequestContext};
@@ -29,8 +30,8 @@ pub(super) struct PartitionRead {
     pub(super) diverging: Option<EpochEndOffset>,
     pub(super) parts: Vec<Part>,
     pub(super) bytes: usize,
-    /// Offset after the data (exclusive).
-    pub(super) end_offset: i64,
+    /// Name of the topic, which requests from version 13 on do not carry.
+    pub(super) topic: Option<TopicName>,
 }
 
 impl PartitionRead {
@@ -41,7 +42,7 @@ impl PartitionRead {
             diverging: None,
             parts: Vec::new(),
             bytes: 0,
-            end_offset: -1,
+            topic: None,
         }
     }
 
@@ -52,7 +53,6 @@ impl PartitionRead {
     fn local(visible: Visible, read: LogRead) -> Self {
         Self {
             bytes: read.size_in_bytes,
-            end_offset: read.end_offset,
             parts: read.parts.into_iter().map(Part::from).collect(),
             ..Self::empty(visible)
         }
@@ -92,7 +92,7 @@ impl Budget {
 pub(super) async fn read(context: &RequestContext, wanted: &[Wanted], limits: &Limits) -> Pass {
     let budget = Budget { left: limits.max_bytes, is_first: true };
     let (mut reads, rest, budget) = match read_memory(wanted, limits, budget) {
-        Ok(reads) => return total(reads),
+        Ok(reads) => return total(wanted, reads),
         Err(stopped) => stopped,
     };
     // The disk, or the bucket, is needed: everything from here on goes to the I/O pool in one job.
@@ -101,18 +101,21 @@ pub(super) async fn read(context: &RequestContext, wanted: &[Wanted], limits: &L
     let Ok((mut more, mut budget)) = on_disk else {
         let closing = wanted[rest..].iter().map(|_| PartitionRead::error(ErrorCode::NotLeaderOrFollower));
         reads.extend(closing);
-        return total(reads);
+        return total(wanted, reads);
     };
     let has_remote = more.iter().any(|r| r.is_remote);
     read_remote(context, &wanted[rest..], &mut more, &mut budget).await;
     reads.extend(more.into_iter().map(|r| r.read));
-    let mut pass = total(reads);
+    let mut pass = total(wanted, reads);
     // The wait for the bucket was the wait of this request (F-60).
     pass.must_answer |= has_remote;
     pass
 }
 
-fn total(reads: Vec<PartitionRead>) -> Pass {
+fn total(wanted: &[Wanted], mut reads: Vec<PartitionRead>) -> Pass {
+    for (w, read) in wanted.iter().zip(&mut reads) {
+        read.topic = w.partition.as_ref().ok().map(|p| p.id.topic.clone());
+    }
     let bytes = reads.iter().map(|r| r.bytes).sum();
     let must_answer = reads.iter().any(|r| r.code != ErrorCode::None || r.diverging.is_some());
     Pass { reads, bytes, must_answer }
@@ -240,7 +243,6 @@ async fn read_remote(
         match result {
             Ok(Some(data)) => {
                 read.bytes = data.parts.iter().map(bytes::Bytes::len).sum();
-                read.end_offset = data.end_offset;
                 read.parts = data.parts.into_iter().map(Part::Bytes).collect();
             }
             Ok(None) => {}

@@ -21,22 +21,20 @@ pub(super) fn build(
     let mut head =
         FetchResponseHead { session_id: fetch.session_id(), ..FetchResponseHead::default() };
     // Records in the order in which the head names their partitions.
-    let mut records: Vec<Vec<Part>> = Vec::new();
     let mut by_topic: Vec<Vec<Vec<Part>>> = Vec::new();
     for ((asked, read), is_named) in fetch.partitions.iter().zip(pass.reads).zip(named) {
         if !is_named {
             continue;
         }
-        if read.bytes > 0 {
-            context.broker.metrics.topics.consumed(&asked.key.topic, read.bytes);
+        if let Some(topic) = read.topic.as_ref().filter(|_| read.bytes > 0) {
+            context.broker.metrics.topics.consumed(topic, read.bytes);
         }
         // One entry for each topic, however its partitions are interleaved.
         let at = topic_entry(&mut head, &mut by_topic, asked);
         head.topics[at].partitions.push(partition_head(asked, isolation, &read));
         by_topic[at].push(read.parts);
     }
-    records.extend(by_topic.into_iter().flatten());
-    splice(context, &head, records)
+    splice(context, &head, by_topic.into_iter().flatten().collect())
 }
 
 fn topic_entry(

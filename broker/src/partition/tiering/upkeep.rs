@@ -88,8 +88,11 @@ impl Partition {
     /// True when [`Partition::tier`] would find something to do. Cheap.
     pub(crate) fn needs_tiering(&self, now_ms: i64) -> bool {
         let config = self.config();
-        if !self.remote.exists() || !config.remote_storage_enable {
+        if !self.remote.exists() {
             return false;
+        }
+        if !config.remote_storage_enable {
+            return self.must_purge();
         }
         // The chain says what is in the bucket; until it is read, nobody knows.
         let Some(remote) = self.remote.get() else {
@@ -119,6 +122,9 @@ impl Partition {
 
     /// Uploads what is sealed, lets local copies go, and applies retention to the bucket.
     pub(crate) async fn tier(self: &Arc<Self>, io: &Pool, clock: &Clock) -> Result<(), TieringError> {
+        if self.must_purge() {
+            return self.purge(io, clock).await;
+        }
         let remote = Arc::clone(self.remote.open(self.leader_epoch()).await?);
         let config = self.config();
         if !config.remote_log_copy_disable {
@@ -131,6 +137,35 @@ impl Partition {
         })
         .await?;
         self.expire(&remote, clock).await
+    }
+
+    /// Tiering was switched off, and what is in the bucket shall go (8.1).
+    fn must_purge(&self) -> bool {
+        let config = self.config();
+        !config.remote_storage_enable
+            && config.remote_log_delete_on_disable
+            && !self.remote.is_purged.load(Ordering::Relaxed)
+    }
+
+    /// Moves the log start to the disk, and deletes what is in the bucket.
+    async fn purge(self: &Arc<Self>, io: &Pool, clock: &Clock) -> Result<(), TieringError> {
+        let partition = Arc::clone(self);
+        self.run(io, move || {
+            partition.log.set_log_start_offset(partition.log.local_log_start_offset())
+        })
+        .await?;
+        self.delete_remote(clock).await?;
+        self.remote.is_purged.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Deletes everything of this partition in the bucket (S-24).
+    pub(crate) async fn delete_remote(&self, clock: &Clock) -> Result<(), TieringError> {
+        if !self.remote.exists() {
+            return Ok(());
+        }
+        let remote = self.remote.open(self.leader_epoch()).await?;
+        remote.delete_all(clock.now_ms()).await
     }
 
     /// Runs something that blocks on the disk.
