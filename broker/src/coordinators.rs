@@ -13,6 +13,7 @@ use strandline_group_coordinator::{
     GroupConfig, GroupDescription, GroupError, ListGroupsFilter, ListedGroup, OffsetFetchQuery,
     FetchedTopic, Reply, Request, partition_for_group,
 };
+use strandline_metadata::Metadata;
 use strandline_types::TopicName;
 
 use crate::coordinators::shard::Shard;
@@ -26,6 +27,7 @@ pub(crate) struct GroupCoordinators {
     commit_timeout: Duration,
     clock: Clock,
     io: Pool,
+    metadata: Metadata,
     shutdown: Shutdown,
     shards: RwLock<Shards>,
 }
@@ -43,9 +45,11 @@ impl GroupCoordinators {
         commit_timeout: Duration,
         clock: Clock,
         io: Pool,
+        metadata: Metadata,
         shutdown: Shutdown,
     ) -> Self {
-        Self { config, commit_timeout, clock, io, shutdown, shards: RwLock::default() }
+        let shards = RwLock::default();
+        Self { config, commit_timeout, clock, io, metadata, shutdown, shards }
     }
 
     /// This broker leads a partition of `__consumer_offsets`; it is loaded in the background (G-71).
@@ -62,6 +66,7 @@ impl GroupCoordinators {
             self.commit_timeout,
             self.clock.clone(),
             self.io.clone(),
+            self.metadata.clone(),
             self.shutdown.clone(),
         );
         shards.by_partition.insert(index, shard);

@@ -61,7 +61,7 @@ pub(crate) struct RequestMetrics {
 impl RequestMetrics {
     fn register(registry: &MetricsRegistry) -> Self {
         let family = Family::<ApiLabel, Histogram>::new_with_constructor(|| {
-            Histogram::new(LATENCY_BUCKETS.into_iter())
+            Histogram::new(LATENCY_BUCKETS)
         });
         registry.register(
             "strandline_request_duration_seconds",

@@ -198,6 +198,7 @@ async fn open(
         live.offsets_commit_timeout(),
         clock.clone(),
         io.clone(),
+        metadata.clone(),
         shutdown.clone(),
     ));
     let (applied_sender, applied) = watch::channel(-1);

@@ -42,18 +42,12 @@ async fn find(context: &RequestContext, key_type: i8, key: &str) -> Coordinator 
         return refuse(out, ErrorCode::InvalidRequest, "only group coordinators are served");
     }
     let image = context.broker.metadata.image();
-    let topic = match image.topics().by_name(CONSUMER_OFFSETS_TOPIC) {
-        Some(topic) => topic,
-        None => {
-            return match auto_create::create_consumer_offsets(&context.broker).await {
-                Ok(()) => refuse(
-                    out,
-                    ErrorCode::CoordinatorNotAvailable,
-                    "the group coordinator is being created",
-                ),
-                Err(e) => refuse(out, ErrorCode::CoordinatorNotAvailable, &e.to_string()),
-            };
-        }
+    let Some(topic) = image.topics().by_name(CONSUMER_OFFSETS_TOPIC) else {
+        let code = ErrorCode::CoordinatorNotAvailable;
+        return match auto_create::create_consumer_offsets(&context.broker).await {
+            Ok(()) => refuse(out, code, "the group coordinator is being created"),
+            Err(e) => refuse(out, code, &e.to_string()),
+        };
     };
     let count = i32::try_from(topic.partitions().len()).unwrap_or(i32::MAX);
     let index = strandline_group_coordinator::partition_for_group(key, count);

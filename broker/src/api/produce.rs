@@ -300,7 +300,7 @@ fn partition_response(version: i16, index: i32, r: PartitionResult) -> Partition
         }
     }
     if version >= 8 {
-        out.error_message = r.message.and_then(|m| some_text(m));
+        out.error_message = r.message.and_then(some_text);
         out.record_errors = r
             .record_errors
             .into_iter()

@@ -12,6 +12,7 @@ use strandline_group_coordinator::{
     RequestId,
 };
 use strandline_log::AppendError as LogAppendError;
+use strandline_metadata::Metadata;
 use strandline_records::{BatchBuilder, Compression};
 use strandline_types::{Offset, TimestampType, TopicName};
 use tokio::sync::{Notify, oneshot};
@@ -54,6 +55,7 @@ impl Shard {
         commit_timeout: Duration,
         clock: Clock,
         io: Pool,
+        metadata: Metadata,
         shutdown: Shutdown,
     ) -> Arc<Self> {
         let state = State {
@@ -73,18 +75,19 @@ impl Shard {
         tokio::spawn(async move {
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = task.run(io) => {}
+                () = task.run(io, metadata) => {}
             }
         });
         shard
     }
 
-    async fn run(self: &Arc<Self>, io: Pool) {
+    async fn run(self: &Arc<Self>, io: Pool, metadata: Metadata) {
         loop {
             let partition = Arc::clone(&self.partition);
             match io.run(move || load::load(&partition)).await {
                 Ok(Ok(loader)) => {
                     self.with_shard(|shard, now_ms| shard.start(loader, now_ms));
+                    self.forget_deleted_topics(&metadata);
                     break;
                 }
                 Ok(Err(e)) => {
@@ -96,6 +99,16 @@ impl Shard {
             }
         }
         self.tick().await;
+    }
+
+    /// Topics that were deleted while nobody coordinated here (G-61).
+    fn forget_deleted_topics(self: &Arc<Self>, metadata: &Metadata) {
+        let image = metadata.image();
+        self.with_shard(|shard, now_ms| {
+            let mut gone = shard.topics_with_offsets();
+            gone.retain(|topic| image.topics().by_name(topic).is_none());
+            shard.on_topics_deleted(&gone.into_iter().collect::<Vec<_>>(), now_ms)
+        });
     }
 
     /// Wakes the shard at its deadlines.

@@ -214,7 +214,7 @@ impl Partition {
                 // An earlier attempt had committed it after all.
                 Err(TieringError::Overlap { .. }) => {
                     remote.refresh().await?;
-                    if remote.highest_offset().is_none_or(|h| h + 1 <= from) {
+                    if remote.highest_offset().is_none_or(|h| h < from) {
                         return Ok(());
                     }
                 }
