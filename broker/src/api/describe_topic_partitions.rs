@@ -95,8 +95,9 @@ fn describe(
             .with_leader_epoch(epoch)
             .with_replica_nodes(ids(&p.replicas))
             .with_isr_nodes(ids(&p.isr))
-            .with_eligible_leader_replicas(None)
-            .with_last_known_elr(None)
+            // Empty, not null: the Java client of Kafka 4.4 does not expect null.
+            .with_eligible_leader_replicas(Some(vec![]))
+            .with_last_known_elr(Some(vec![]))
             .with_offline_replicas(ids(&offline))
     });
     let partitions: Vec<_> = partitions.collect();
