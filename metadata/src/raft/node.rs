@@ -87,12 +87,14 @@ impl RaftNode {
     }
 
     async fn elect(&self, id: u64) -> Result<(), OpenError> {
-        if !self.raft.is_initialized().await.map_err(failed)? {
+        if self.raft.is_initialized().await.map_err(failed)? {
+            // Nobody else can lead, so there is no timeout to wait for.
+            self.raft.trigger().elect(false).await.map_err(failed)?;
+        } else {
+            // It elects itself at once.
             let members = BTreeMap::from([(id, BasicNode::default())]);
             self.raft.initialize(members).await.map_err(failed)?;
         }
-        // Nobody else can lead, so there is no timeout to wait for.
-        self.raft.trigger().elect(false).await.map_err(failed)?;
         let wait = self.raft.wait(Some(START_TIMEOUT));
         let leads = wait
             .metrics(|m| m.state == ServerState::Leader, "this node leads")
