@@ -14,7 +14,10 @@ use crate::{
 };
 
 fn options() -> BucketOptions {
-    BucketOptions { retry: RetryPolicies::eager(), ..BucketOptions::default() }
+    BucketOptions {
+        retry: RetryPolicies::eager(),
+        ..BucketOptions::default()
+    }
 }
 
 fn faulty() -> (Arc<FaultyStore>, Arc<Bucket>) {
@@ -36,7 +39,10 @@ async fn objects_are_written_read_listed_and_deleted() {
         bucket.probe().await.unwrap();
         let pieces = vec![Bytes::from_static(b"hello "), Bytes::from_static(b"world")];
         bucket.put("a/b/2", pieces).await.unwrap();
-        bucket.put("a/b/1", Bytes::from_static(b"one")).await.unwrap();
+        bucket
+            .put("a/b/1", Bytes::from_static(b"one"))
+            .await
+            .unwrap();
         bucket.put("a/bc", Bytes::new()).await.unwrap();
         assert_eq!(bucket.get("a/b/2").await.unwrap(), "hello world");
         let read = bucket.get_range("a/b/2", 6..100).await.unwrap();
@@ -50,11 +56,21 @@ async fn objects_are_written_read_listed_and_deleted() {
             infos.into_iter().map(|info| info.key).collect()
         };
         // Whole path segments only, sorted.
-        assert_eq!(keys(bucket.list("a/b", None).await.unwrap()), ["a/b/1", "a/b/2"]);
-        assert_eq!(keys(bucket.list("a/b", Some("a/b/1")).await.unwrap()), ["a/b/2"]);
+        assert_eq!(
+            keys(bucket.list("a/b", None).await.unwrap()),
+            ["a/b/1", "a/b/2"]
+        );
+        assert_eq!(
+            keys(bucket.list("a/b", Some("a/b/1")).await.unwrap()),
+            ["a/b/2"]
+        );
         assert_eq!(bucket.list("", None).await.unwrap().len(), 3);
         assert_eq!(bucket.list("nothing", None).await.unwrap(), []);
-        let gone = ["a/b/1".to_owned(), "never/there".to_owned(), "a/bc".to_owned()];
+        let gone = [
+            "a/b/1".to_owned(),
+            "never/there".to_owned(),
+            "a/bc".to_owned(),
+        ];
         bucket.delete_many(&gone).await.unwrap();
         bucket.delete_many(&gone).await.unwrap();
         assert_eq!(keys(bucket.list("", None).await.unwrap()), ["a/b/2"]);
@@ -67,9 +83,18 @@ async fn objects_are_written_read_listed_and_deleted() {
 async fn put_new_knows_whose_object_it_is() {
     for (bucket, _dir) in stores() {
         let (mine, yours) = (Bytes::from_static(b"mine"), Bytes::from_static(b"yours"));
-        assert_eq!(bucket.put_new("k", mine.clone()).await.unwrap(), PutNew::Created);
-        assert_eq!(bucket.put_new("k", mine.clone()).await.unwrap(), PutNew::Ours);
-        assert_eq!(bucket.put_new("k", yours).await.unwrap(), PutNew::Theirs(mine));
+        assert_eq!(
+            bucket.put_new("k", mine.clone()).await.unwrap(),
+            PutNew::Created
+        );
+        assert_eq!(
+            bucket.put_new("k", mine.clone()).await.unwrap(),
+            PutNew::Ours
+        );
+        assert_eq!(
+            bucket.put_new("k", yours).await.unwrap(),
+            PutNew::Theirs(mine)
+        );
     }
 }
 
@@ -97,22 +122,41 @@ async fn a_lost_answer_is_not_taken_for_a_conflict() {
     let body = Bytes::from_static(b"body");
     let (store, bucket) = faulty();
     store.plan(On::Put, "k", [Some(Fault::After)]);
-    assert_eq!(bucket.put_new("k", body.clone()).await.unwrap(), PutNew::Ours);
+    assert_eq!(
+        bucket.put_new("k", body.clone()).await.unwrap(),
+        PutNew::Ours
+    );
     // Fails before it lands, then succeeds.
     store.plan(On::Put, "l", [Some(Fault::Before), Some(Fault::SlowDown)]);
-    assert_eq!(bucket.put_new("l", body.clone()).await.unwrap(), PutNew::Created);
+    assert_eq!(
+        bucket.put_new("l", body.clone()).await.unwrap(),
+        PutNew::Created
+    );
     // Nothing helps, and nobody knows.
     store.plan(On::Put, "m", std::iter::repeat_n(Some(Fault::Before), 100));
     let error = bucket.put_new("m", body.clone()).await.unwrap_err();
-    assert_eq!((error.outcome(), error.is_retriable()), (Outcome::MaybeDone, true));
-    store.plan(On::Put, "n", std::iter::repeat_n(Some(Fault::SlowDown), 100));
+    assert_eq!(
+        (error.outcome(), error.is_retriable()),
+        (Outcome::MaybeDone, true)
+    );
+    store.plan(
+        On::Put,
+        "n",
+        std::iter::repeat_n(Some(Fault::SlowDown), 100),
+    );
     let error = bucket.put_new("n", body.clone()).await.unwrap_err();
-    assert_eq!((error.outcome(), error.kind()), (Outcome::NotDone, BucketErrorKind::Throttled));
+    assert_eq!(
+        (error.outcome(), error.kind()),
+        (Outcome::NotDone, BucketErrorKind::Throttled)
+    );
     // Denied is final at once.
     store.plan(On::Put, "o", [Some(Fault::Denied)]);
     let error = bucket.put_new("o", body).await.unwrap_err();
     assert!(error.is_denied() && error.outcome() == Outcome::NotDone);
-    assert!(error.to_string().contains("put of 'o': access denied"), "{error}");
+    assert!(
+        error.to_string().contains("put of 'o': access denied"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -151,7 +195,10 @@ async fn a_request_without_answer_ends() {
     assert_eq!(error.kind(), BucketErrorKind::Timeout);
     store.plan(On::Put, "", std::iter::repeat_n(hour, 100));
     let error = bucket.put("k", Bytes::new()).await.unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), (BucketErrorKind::Timeout, Outcome::MaybeDone));
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (BucketErrorKind::Timeout, Outcome::MaybeDone)
+    );
 }
 
 #[tokio::test]
@@ -162,11 +209,23 @@ async fn large_objects_go_in_parts() {
         bucket.put_parts("big", stream::iter(parts)).await.unwrap();
         let got = bucket.get("big").await.unwrap();
         assert_eq!(got.len(), 2 * PART_BYTES + 10);
-        assert_eq!((got[PART_BYTES - 1], got[PART_BYTES], got[2 * PART_BYTES]), (1, 2, 3));
+        assert_eq!(
+            (got[PART_BYTES - 1], got[PART_BYTES], got[2 * PART_BYTES]),
+            (1, 2, 3)
+        );
         // A source that fails leaves nothing to see.
-        let parts = [part(1, PART_BYTES), Err(std::io::Error::other("the disk is sick"))];
-        let error = bucket.put_parts("torn", stream::iter(parts)).await.unwrap_err();
-        assert_eq!((error.kind(), error.outcome()), (BucketErrorKind::Io, Outcome::NotDone));
+        let parts = [
+            part(1, PART_BYTES),
+            Err(std::io::Error::other("the disk is sick")),
+        ];
+        let error = bucket
+            .put_parts("torn", stream::iter(parts))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (BucketErrorKind::Io, Outcome::NotDone)
+        );
         assert!(error.to_string().contains("the disk is sick"));
         assert!(bucket.get("torn").await.unwrap_err().is_not_found());
         assert_eq!(bucket.list("", None).await.unwrap().len(), 1);
@@ -178,7 +237,10 @@ async fn a_probe_refuses_what_is_not_fit() {
     let over = |store: Arc<FaultyStore>| {
         Bucket::over_store(store as _, options(), &mut Registry::default())
     };
-    let error = over(FaultyStore::ignoring_conditions()).probe().await.unwrap_err();
+    let error = over(FaultyStore::ignoring_conditions())
+        .probe()
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), BucketErrorKind::Unsuitable);
     assert!(error.to_string().contains("If-None-Match"), "{error}");
     let denied = FaultyStore::in_memory();
