@@ -10,8 +10,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use strandline_env::{Clock, Pool, Shutdown};
 use strandline_group_coordinator::{
-    GroupConfig, GroupDescription, GroupError, ListGroupsFilter, ListedGroup, OffsetFetchQuery,
-    FetchedTopic, Reply, Request, partition_for_group,
+    FetchedTopic, GroupConfig, GroupDescription, GroupError, ListGroupsFilter, ListedGroup,
+    OffsetFetchQuery, Reply, Request, partition_for_group,
 };
 use strandline_metadata::Metadata;
 use strandline_types::TopicName;
@@ -49,7 +49,15 @@ impl GroupCoordinators {
         shutdown: Shutdown,
     ) -> Self {
         let shards = RwLock::default();
-        Self { config, commit_timeout, clock, io, metadata, shutdown, shards }
+        Self {
+            config,
+            commit_timeout,
+            clock,
+            io,
+            metadata,
+            shutdown,
+            shards,
+        }
     }
 
     /// This broker leads a partition of `__consumer_offsets`; it is loaded in the background (G-71).
@@ -87,7 +95,11 @@ impl GroupCoordinators {
             return Err(GroupError::CoordinatorNotAvailable);
         }
         let index = partition_for_group(group_id, shards.partition_count);
-        shards.by_partition.get(&index).cloned().ok_or(GroupError::NotCoordinator)
+        shards
+            .by_partition
+            .get(&index)
+            .cloned()
+            .ok_or(GroupError::NotCoordinator)
     }
 
     /// Carries out a request that changes a group. Errors: the coordinator is elsewhere, or loads.

@@ -24,16 +24,38 @@ pub(crate) fn refresh(broker: &Broker) {
             continue;
         }
         let lag = partition.tier_lag(now_ms);
-        let label = PartitionLabel { topic, partition: partition.id.partition };
-        sizes.tier_lag_bytes.get_or_create(&label).set(signed(lag.bytes));
-        sizes.tier_lag_seconds.get_or_create(&label).set(lag.age_ms / 1000);
+        let label = PartitionLabel {
+            topic,
+            partition: partition.id.partition,
+        };
+        sizes
+            .tier_lag_bytes
+            .get_or_create(&label)
+            .set(signed(lag.bytes));
+        sizes
+            .tier_lag_seconds
+            .get_or_create(&label)
+            .set(lag.age_ms / 1000);
     }
     sizes.log_bytes.clear();
     for (topic, bytes) in log_bytes {
-        sizes.log_bytes.get_or_create(&TopicLabel { topic }).set(signed(bytes));
+        sizes
+            .log_bytes
+            .get_or_create(&TopicLabel { topic })
+            .set(signed(bytes));
     }
     sizes.partitions.set(signed(partitions.len() as u64));
-    sizes.tail_bytes.set(signed(broker.log_dir.tail().used_bytes() as u64));
-    broker.metrics.network.connections.set(signed(broker.connections.total() as u64));
-    broker.metrics.network.fetch_sessions.set(signed(broker.sessions.len() as u64));
+    sizes
+        .tail_bytes
+        .set(signed(broker.log_dir.tail().used_bytes() as u64));
+    broker
+        .metrics
+        .network
+        .connections
+        .set(signed(broker.connections.total() as u64));
+    broker
+        .metrics
+        .network
+        .fetch_sessions
+        .set(signed(broker.sessions.len() as u64));
 }

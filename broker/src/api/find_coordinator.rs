@@ -15,7 +15,11 @@ pub(super) async fn handle(
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse {
     if context.version() < 4 {
-        let key_type = if context.version() >= 1 { request.key_type } else { KEY_TYPE_GROUP };
+        let key_type = if context.version() >= 1 {
+            request.key_type
+        } else {
+            KEY_TYPE_GROUP
+        };
         let found = find(context, key_type, &request.key).await;
         let out = FindCoordinatorResponse::default()
             .with_error_code(found.error_code)
@@ -39,7 +43,11 @@ async fn find(context: &RequestContext, key_type: i8, key: &str) -> Coordinator 
     let out = Coordinator::default().with_key(text(key));
     if key_type != KEY_TYPE_GROUP {
         // Transactions and share groups are not served: their coordinators do not exist.
-        return refuse(out, ErrorCode::InvalidRequest, "only group coordinators are served");
+        return refuse(
+            out,
+            ErrorCode::InvalidRequest,
+            "only group coordinators are served",
+        );
     }
     let image = context.broker.metadata.image();
     let Some(topic) = image.topics().by_name(CONSUMER_OFFSETS_TOPIC) else {
@@ -59,7 +67,11 @@ async fn find(context: &RequestContext, key_type: i8, key: &str) -> Coordinator 
             .with_node_id(id.0.into())
             .with_host(text(listener.host.as_str()))
             .with_port(i32::from(listener.port)),
-        None => refuse(out, ErrorCode::CoordinatorNotAvailable, "the coordinator has no leader"),
+        None => refuse(
+            out,
+            ErrorCode::CoordinatorNotAvailable,
+            "the coordinator has no leader",
+        ),
     }
 }
 

@@ -156,7 +156,11 @@ impl Shard {
             state.next_deadline_ms = effects.next_deadline_ms;
             self.deadline_changed.notify_one();
         }
-        effects.appends.into_iter().map(|a| (a.token, self.append(&a))).collect()
+        effects
+            .appends
+            .into_iter()
+            .map(|a| (a.token, self.append(&a)))
+            .collect()
     }
 
     fn append(&self, append: &Append) -> Result<Offset, AppendError> {
@@ -172,11 +176,14 @@ impl Shard {
         if batch.size_in_bytes() > limit {
             return Err(AppendError::MessageTooLarge);
         }
-        self.partition.append(batch, now_ms).map(|a| a.last_offset + 1).map_err(|e| match e {
-            LogAppendError::BatchLargerThanSegment { .. } => AppendError::RecordListTooLarge,
-            LogAppendError::Log(_) => AppendError::StorageError,
-            _ => AppendError::Unknown,
-        })
+        self.partition
+            .append(batch, now_ms)
+            .map(|a| a.last_offset + 1)
+            .map_err(|e| match e {
+                LogAppendError::BatchLargerThanSegment { .. } => AppendError::RecordListTooLarge,
+                LogAppendError::Log(_) => AppendError::StorageError,
+                _ => AppendError::Unknown,
+            })
     }
 
     /// Reports each append to the shard once it is committed, in order.

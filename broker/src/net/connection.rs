@@ -152,7 +152,9 @@ async fn read_requests(
                     Err(e) => return End::Wire(e),
                 };
                 // Reserve the place in the row first: the order of responses is that of frames.
-                let Ok(permit) = slots.reserve().await else { return End::ClosedByClient };
+                let Ok(permit) = slots.reserve().await else {
+                    return End::ClosedByClient;
+                };
                 in_flight.fetch_add(1, Ordering::Relaxed);
                 match api::dispatch(broker, client, header, body).await {
                     Ok(slot) => permit.send(slot),

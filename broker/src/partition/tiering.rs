@@ -9,7 +9,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 
-use strandline_tiering::{RemotePartition, RemotePartitionId, RemoteRead, RemoteTier, TieringError};
+use strandline_tiering::{
+    RemotePartition, RemotePartitionId, RemoteRead, RemoteTier, TieringError,
+};
 use strandline_types::{LeaderEpoch, Offset};
 use strandline_wire::ErrorCode;
 use tokio::sync::OnceCell;
@@ -32,7 +34,9 @@ pub(crate) struct RemoteHalf {
 
 impl fmt::Debug for RemoteHalf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteHalf").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("RemoteHalf")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -91,8 +95,15 @@ impl Partition {
         max_bytes: usize,
         min_one: bool,
     ) -> Result<RemoteRead, ErrorCode> {
-        let remote = self.remote.open(self.leader_epoch()).await.map_err(|e| self.fault(&e))?;
-        remote.read(offset, max_bytes, min_one).await.map_err(|e| self.fault(&e))
+        let remote = self
+            .remote
+            .open(self.leader_epoch())
+            .await
+            .map_err(|e| self.fault(&e))?;
+        remote
+            .read(offset, max_bytes, min_one)
+            .await
+            .map_err(|e| self.fault(&e))
     }
 
     /// Turns an error of the cold tier into a code, and logs what an operator must know.

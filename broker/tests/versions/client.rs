@@ -45,14 +45,25 @@ impl Broker {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strandline"));
         command.arg("server");
         let dir = format!("strandline.data.dir={}", data.path().display());
-        let fixed = ["listeners=PLAINTEXT://127.0.0.1:0", "strandline.http.listener=", &dir];
+        let fixed = [
+            "listeners=PLAINTEXT://127.0.0.1:0",
+            "strandline.http.listener=",
+            &dir,
+        ];
         for setting in fixed.iter().chain(settings) {
             command.args(["--set", setting]);
         }
-        let mut process =
-            command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut process = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
         let port = port_of(&mut process);
-        Self { process, port, _data: data }
+        Self {
+            process,
+            port,
+            _data: data,
+        }
     }
 
     pub(crate) fn connect(&self) -> Connection {
@@ -106,10 +117,18 @@ fn port_of(process: &mut Child) -> u16 {
     let mut stdout = process.stdout.take().unwrap();
     let mut byte = [0];
     while !said.ends_with('\n') {
-        stdout.read_exact(&mut byte).expect("the broker says where it listens");
+        stdout
+            .read_exact(&mut byte)
+            .expect("the broker says where it listens");
         said.push(char::from(byte[0]));
     }
-    let address = said.split("Kafka on ").nth(1).unwrap().split(',').next().unwrap();
+    let address = said
+        .split("Kafka on ")
+        .nth(1)
+        .unwrap()
+        .split(',')
+        .next()
+        .unwrap();
     address.rsplit(':').next().unwrap().parse().unwrap()
 }
 
@@ -150,7 +169,9 @@ impl Connection {
             frame.put_u8(0);
         }
         frame.put_slice(body);
-        self.socket.write_all(&(frame.len() as u32).to_be_bytes()).unwrap();
+        self.socket
+            .write_all(&(frame.len() as u32).to_be_bytes())
+            .unwrap();
         self.socket.write_all(&frame).unwrap();
     }
 

@@ -1,7 +1,11 @@
 //! Every API in every version that is served, against the real binary: the response must decode to
 //! its last byte and say what it should.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 mod client;
 
@@ -29,26 +33,36 @@ fn batch(codec: Compression, count: i64, from_ms: i64) -> Bytes {
     let mut builder = BatchBuilder::new(codec, TimestampType::CreateTime, 0);
     for i in 0..count {
         let value = format!("value {i}").repeat(20);
-        builder.append(from_ms + i, Some(b"key"), Some(value.as_bytes()), &[]).unwrap();
+        builder
+            .append(from_ms + i, Some(b"key"), Some(value.as_bytes()), &[])
+            .unwrap();
     }
     builder.build().unwrap().to_bytes()
 }
 
-fn create_topic(broker: &Broker, version: i16, name: &str, partitions: i32) -> m::CreateTopicsResponse {
+fn create_topic(
+    broker: &Broker,
+    version: i16,
+    name: &str,
+    partitions: i32,
+) -> m::CreateTopicsResponse {
     let topic = m::create_topics_request::CreatableTopic::default()
         .with_name(topic_name(name))
         .with_num_partitions(partitions)
         .with_replication_factor(1);
-    let request =
-        m::CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(10_000);
+    let request = m::CreateTopicsRequest::default()
+        .with_topics(vec![topic])
+        .with_timeout_ms(10_000);
     broker.call(version, &request)
 }
 
 fn topic_id(broker: &Broker, name: &str) -> uuid::Uuid {
-    let topic = m::metadata_request::MetadataRequestTopic::default()
-        .with_name(Some(topic_name(name)));
-    let response: m::MetadataResponse =
-        broker.call(12, &m::MetadataRequest::default().with_topics(Some(vec![topic])));
+    let topic =
+        m::metadata_request::MetadataRequestTopic::default().with_name(Some(topic_name(name)));
+    let response: m::MetadataResponse = broker.call(
+        12,
+        &m::MetadataRequest::default().with_topics(Some(vec![topic])),
+    );
     response.topics[0].topic_id
 }
 
@@ -102,7 +116,9 @@ fn fetch(broker: &Broker, version: i16, name: &str, offset: i64) -> m::FetchResp
 fn read_batches(mut bytes: Bytes) -> Vec<Records> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
-        let size = strandline_records::BatchHeader::parse(&bytes).unwrap().size_in_bytes();
+        let size = strandline_records::BatchHeader::parse(&bytes)
+            .unwrap()
+            .size_in_bytes();
         let batch = strandline_records::Batch::from_bytes(bytes.split_to(size)).unwrap();
         batch.verify_crc().unwrap();
         out.push(records(&batch, 1 << 20).unwrap());
@@ -118,12 +134,20 @@ fn api_versions() {
             .with_client_software_name(text(if version >= 3 { "test" } else { "" }))
             .with_client_software_version(text(if version >= 3 { "1" } else { "" }));
         let response: m::ApiVersionsResponse = broker.call(version, &request);
-        assert_eq!((response.error_code, response.api_keys.len()), (0, served_apis().len()));
+        assert_eq!(
+            (response.error_code, response.api_keys.len()),
+            (0, served_apis().len())
+        );
     }
     // an unknown version is answered in version 0, with a list.
     let response: m::ApiVersionsResponse = broker.call_raw(18, 127, 0, 0, &[]);
     assert_eq!(response.error_code, 35);
-    assert!(response.api_keys.iter().any(|k| k.api_key == 18 && k.max_version == 4));
+    assert!(
+        response
+            .api_keys
+            .iter()
+            .any(|k| k.api_key == 18 && k.max_version == 4)
+    );
     // W-11: a bad name is an error on a connection that stays open.
     let mut connection = broker.connect();
     let bad = m::ApiVersionsRequest::default()
@@ -147,26 +171,44 @@ fn topics_and_metadata() {
             // D-14, D-33
             assert_eq!((topic.num_partitions, topic.replication_factor), (2, 1));
             let configs = topic.configs.as_ref().unwrap();
-            let retention = configs.iter().find(|c| c.name.as_str() == "retention.ms").unwrap();
+            let retention = configs
+                .iter()
+                .find(|c| c.name.as_str() == "retention.ms")
+                .unwrap();
             assert_eq!(retention.config_source, 5);
             assert!(configs.windows(2).all(|w| w[0].name < w[1].name));
         }
         if version >= 7 {
             assert_eq!(topic.topic_id, topic_id(&broker, &name));
         }
-        assert_eq!(create_topic(&broker, version, &name, 2).topics[0].error_code, 36); // D-3
-        assert_eq!(create_topic(&broker, version, "a/b", 1).topics[0].error_code, 17); // D-1
-        assert_eq!(create_topic(&broker, version, "none", 0).topics[0].error_code, 37); // D-8
+        assert_eq!(
+            create_topic(&broker, version, &name, 2).topics[0].error_code,
+            36
+        ); // D-3
+        assert_eq!(
+            create_topic(&broker, version, "a/b", 1).topics[0].error_code,
+            17
+        ); // D-1
+        assert_eq!(
+            create_topic(&broker, version, "none", 0).topics[0].error_code,
+            37
+        ); // D-8
     }
     for version in versions("Metadata") {
-        let all: m::MetadataResponse =
-            broker.call(version, &m::MetadataRequest::default().with_topics(
+        let all: m::MetadataResponse = broker.call(
+            version,
+            &m::MetadataRequest::default().with_topics(
                 // all topics are an empty list in version 0, null later.
                 if version == 0 { Some(vec![]) } else { None },
-            ));
+            ),
+        );
         // "missing" exists once a version below 4, which always may, has asked for it.
         let topics = if version == 0 { 6 } else { 7 };
-        assert_eq!((all.brokers.len(), all.topics.len()), (1, topics), "{version}");
+        assert_eq!(
+            (all.brokers.len(), all.topics.len()),
+            (1, topics),
+            "{version}"
+        );
         assert_eq!(all.topics[0].partitions.len(), 2);
         assert_eq!(all.topics[0].partitions[0].leader_id, 1);
         let missing = m::metadata_request::MetadataRequestTopic::default()
@@ -176,7 +218,10 @@ fn topics_and_metadata() {
             .with_allow_auto_topic_creation(version < 4);
         let response: m::MetadataResponse = broker.call(version, &request);
         // created by the first who may, and known to the others.
-        assert!(matches!(response.topics[0].error_code, 0 | 3 | 5), "{version}");
+        assert!(
+            matches!(response.topics[0].error_code, 0 | 3 | 5),
+            "{version}"
+        );
     }
     for version in versions("CreatePartitions") {
         let topic = |name: &str, count| {
@@ -187,20 +232,26 @@ fn topics_and_metadata() {
         };
         let count = 10 + i32::from(version);
         let request = m::CreatePartitionsRequest::default()
-            .with_topics(vec![topic("created-2", count), topic("created-3", 1), topic("no", 9)])
+            .with_topics(vec![
+                topic("created-2", count),
+                topic("created-3", 1),
+                topic("no", 9),
+            ])
             .with_timeout_ms(5000);
         let response: m::CreatePartitionsResponse = broker.call(version, &request);
         let codes: Vec<i16> = response.results.iter().map(|r| r.error_code).collect();
         assert_eq!(codes, [0, 37, 3], "{version}");
     }
     for version in versions("DescribeTopicPartitions") {
-        let request =
-            m::DescribeTopicPartitionsRequest::default().with_response_partition_limit(5);
+        let request = m::DescribeTopicPartitionsRequest::default().with_response_partition_limit(5);
         let response: m::DescribeTopicPartitionsResponse = broker.call(version, &request);
         let described: usize = response.topics.iter().map(|t| t.partitions.len()).sum();
         assert_eq!(described, 5);
         let cursor = response.next_cursor.unwrap();
-        assert_eq!((cursor.topic_name.as_str(), cursor.partition_index), ("created-2", 5));
+        assert_eq!(
+            (cursor.topic_name.as_str(), cursor.partition_index),
+            ("created-2", 5)
+        );
     }
     for version in versions("DeleteTopics") {
         let name = format!("created-{}", version.max(2));
@@ -208,7 +259,9 @@ fn topics_and_metadata() {
             let by_id = m::delete_topics_request::DeleteTopicState::default()
                 .with_name(None)
                 .with_topic_id(topic_id(&broker, &name));
-            m::DeleteTopicsRequest::default().with_topics(vec![by_id]).with_timeout_ms(5000)
+            m::DeleteTopicsRequest::default()
+                .with_topics(vec![by_id])
+                .with_timeout_ms(5000)
         } else {
             m::DeleteTopicsRequest::default()
                 .with_topic_names(vec![topic_name(&name), topic_name("unknown")])
@@ -248,7 +301,10 @@ fn produce_fetch_and_offsets() {
         let response = fetch(&broker, version, "t", 0);
         let partition = &response.responses[0].partitions[0];
         assert_eq!(partition.error_code, 0);
-        assert_eq!((partition.high_watermark, partition.last_stable_offset), (end, end));
+        assert_eq!(
+            (partition.high_watermark, partition.last_stable_offset),
+            (end, end)
+        );
         let batches = read_batches(partition.records.clone().unwrap());
         let mut expected = 0;
         for record in batches.into_iter().flatten() {
@@ -283,9 +339,30 @@ fn produce_fetch_and_offsets() {
         assert_eq!(asked(-2), (0, 0, -1));
         let unsupported = (35, -1, -1); // O-1
         let last_ms = 1_000_000 + end - 1;
-        assert_eq!(asked(-3), if version >= 7 { (0, end - 1, last_ms) } else { unsupported });
-        assert_eq!(asked(-4), if version >= 8 { (0, 0, -1) } else { unsupported });
-        assert_eq!(asked(-5), if version >= 9 { (0, -1, -1) } else { unsupported });
+        assert_eq!(
+            asked(-3),
+            if version >= 7 {
+                (0, end - 1, last_ms)
+            } else {
+                unsupported
+            }
+        );
+        assert_eq!(
+            asked(-4),
+            if version >= 8 {
+                (0, 0, -1)
+            } else {
+                unsupported
+            }
+        );
+        assert_eq!(
+            asked(-5),
+            if version >= 9 {
+                (0, -1, -1)
+            } else {
+                unsupported
+            }
+        );
         assert_eq!(asked(1_000_004), (0, 4, 1_000_004)); // O-5
         assert_eq!(asked(i64::MAX), (0, -1, -1));
     }
@@ -300,7 +377,10 @@ fn produce_fetch_and_offsets() {
         let request = m::OffsetForLeaderEpochRequest::default().with_topics(vec![topic]);
         let response: m::OffsetForLeaderEpochResponse = broker.call(version, &request);
         let answer = &response.topics[0].partitions[0];
-        assert_eq!((answer.error_code, answer.leader_epoch, answer.end_offset), (0, 0, end));
+        assert_eq!(
+            (answer.error_code, answer.leader_epoch, answer.end_offset),
+            (0, 0, end)
+        );
     }
     for version in versions("DeleteRecords") {
         let partition = m::delete_records_request::DeleteRecordsPartition::default()
@@ -309,11 +389,15 @@ fn produce_fetch_and_offsets() {
         let topic = m::delete_records_request::DeleteRecordsTopic::default()
             .with_name(topic_name("t"))
             .with_partitions(vec![partition]);
-        let request =
-            m::DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(1000);
+        let request = m::DeleteRecordsRequest::default()
+            .with_topics(vec![topic])
+            .with_timeout_ms(1000);
         let response: m::DeleteRecordsResponse = broker.call(version, &request);
         let answer = &response.topics[0].partitions[0];
-        assert_eq!((answer.error_code, answer.low_watermark), (0, i64::from(version) + 1));
+        assert_eq!(
+            (answer.error_code, answer.low_watermark),
+            (0, i64::from(version) + 1)
+        );
     }
     let mut ids = std::collections::HashSet::new();
     for version in versions("InitProducerId") {
@@ -321,7 +405,9 @@ fn produce_fetch_and_offsets() {
             .with_transactional_id(None)
             .with_transaction_timeout_ms(1000);
         if version >= 3 {
-            request = request.with_producer_id((-1).into()).with_producer_epoch(-1);
+            request = request
+                .with_producer_id((-1).into())
+                .with_producer_epoch(-1);
         }
         let response: m::InitProducerIdResponse = broker.call(version, &request);
         assert_eq!((response.error_code, response.producer_epoch), (0, 0));
@@ -346,8 +432,15 @@ fn configs_and_cluster() {
     };
     let value_of = |key: &str| {
         let result = describe(4, 2, "t");
-        let entry = result.configs.iter().find(|c| c.name.as_str() == key).unwrap();
-        (entry.value.as_ref().map(|v| v.as_str().to_owned()), entry.config_source)
+        let entry = result
+            .configs
+            .iter()
+            .find(|c| c.name.as_str() == key)
+            .unwrap();
+        (
+            entry.value.as_ref().map(|v| v.as_str().to_owned()),
+            entry.config_source,
+        )
     };
     for version in versions("DescribeConfigs") {
         assert_eq!(describe(version, 2, "t").error_code, 0);
@@ -383,8 +476,9 @@ fn configs_and_cluster() {
     }
     for version in versions("AlterConfigs") {
         use m::alter_configs_request as r;
-        let config =
-            r::AlterableConfig::default().with_name(text("segment.ms")).with_value(Some(text("9999")));
+        let config = r::AlterableConfig::default()
+            .with_name(text("segment.ms"))
+            .with_value(Some(text("9999")));
         let resource = r::AlterConfigsResource::default()
             .with_resource_type(2)
             .with_resource_name(text("t"))
@@ -395,9 +489,16 @@ fn configs_and_cluster() {
         assert_eq!(value_of("segment.ms"), (Some("9999".to_owned()), 1));
     }
     for version in versions("DescribeCluster") {
-        let request = m::DescribeClusterRequest::default()
-            .with_endpoint_type(if version >= 1 { 1 } else { 0 });
-        let request = if version >= 1 { request } else { m::DescribeClusterRequest::default() };
+        let request = m::DescribeClusterRequest::default().with_endpoint_type(if version >= 1 {
+            1
+        } else {
+            0
+        });
+        let request = if version >= 1 {
+            request
+        } else {
+            m::DescribeClusterRequest::default()
+        };
         let response: m::DescribeClusterResponse = broker.call(version, &request);
         assert_eq!((response.error_code, response.brokers.len()), (0, 1));
         assert_eq!(response.cluster_id.len(), 22);
@@ -425,7 +526,11 @@ fn groups() {
             request.key = text("g");
         }
         let response: m::FindCoordinatorResponse = broker.call(version, &request);
-        let node = if version >= 4 { response.coordinators[0].node_id } else { response.node_id };
+        let node = if version >= 4 {
+            response.coordinators[0].node_id
+        } else {
+            response.node_id
+        };
         assert_eq!(node, 1, "{version}");
     }
     for version in versions("JoinGroup") {
@@ -448,8 +553,11 @@ fn groups() {
             request.retention_time_ms = -1;
         }
         let response: m::OffsetCommitResponse = broker.call(version, &request);
-        let codes: Vec<i16> =
-            response.topics[0].partitions.iter().map(|p| p.error_code).collect();
+        let codes: Vec<i16> = response.topics[0]
+            .partitions
+            .iter()
+            .map(|p| p.error_code)
+            .collect();
         assert_eq!(codes, [0, 3], "{version}"); // G-50
     }
     for version in versions("OffsetFetch") {
@@ -471,9 +579,17 @@ fn groups() {
         }
         let response: m::OffsetFetchResponse = broker.call(version, &request);
         let offsets: Vec<i64> = if version >= 8 {
-            response.groups[0].topics[0].partitions.iter().map(|p| p.committed_offset).collect()
+            response.groups[0].topics[0]
+                .partitions
+                .iter()
+                .map(|p| p.committed_offset)
+                .collect()
         } else {
-            response.topics[0].partitions.iter().map(|p| p.committed_offset).collect()
+            response.topics[0]
+                .partitions
+                .iter()
+                .map(|p| p.committed_offset)
+                .collect()
         };
         assert_eq!(offsets, [-1, 109], "{version}"); // G-55
     }
@@ -489,7 +605,10 @@ fn groups() {
         assert_eq!(response.groups[0].group_state.as_str(), "Empty");
         let unknown = &response.groups[1];
         let code = if version >= 6 { 69 } else { 0 }; // G-80
-        assert_eq!((unknown.error_code, unknown.group_state.as_str()), (code, "Dead"));
+        assert_eq!(
+            (unknown.error_code, unknown.group_state.as_str()),
+            (code, "Dead")
+        );
     }
     for version in versions("OffsetDelete") {
         let partition = m::offset_delete_request::OffsetDeleteRequestPartition::default()
@@ -505,8 +624,10 @@ fn groups() {
         assert_eq!(response.topics[0].partitions[0].error_code, 0);
     }
     for version in versions("DeleteGroups") {
-        let request = m::DeleteGroupsRequest::default()
-            .with_groups_names(vec![text(format!("group-{version}")).into(), text("no").into()]);
+        let request = m::DeleteGroupsRequest::default().with_groups_names(vec![
+            text(format!("group-{version}")).into(),
+            text("no").into(),
+        ]);
         let response: m::DeleteGroupsResponse = broker.call(version, &request);
         let codes: Vec<i16> = response.results.iter().map(|r| r.error_code).collect();
         assert_eq!(codes, [0, 69], "{version}"); // G-59
@@ -535,7 +656,11 @@ fn one_member_group(broker: &Broker, version: i16, group: &str) {
         assert_eq!(joined.error_code, 79, "G-3");
         joined = join(joined.member_id.as_str());
     }
-    assert_eq!((joined.error_code, joined.generation_id), (0, 1), "{version}");
+    assert_eq!(
+        (joined.error_code, joined.generation_id),
+        (0, 1),
+        "{version}"
+    );
     assert_eq!(joined.members.len(), 1);
     let member = joined.member_id;
     let sync_version = version.min(5);
@@ -552,13 +677,18 @@ fn one_member_group(broker: &Broker, version: i16, group: &str) {
         sync.protocol_name = Some(text("range"));
     }
     let synced: m::SyncGroupResponse = broker.call(sync_version, &sync);
-    assert_eq!((synced.error_code, &synced.assignment[..]), (0, &b"plan"[..]));
+    assert_eq!(
+        (synced.error_code, &synced.assignment[..]),
+        (0, &b"plan"[..])
+    );
     let beat = |generation| {
         let request = m::HeartbeatRequest::default()
             .with_group_id(text(group).into())
             .with_generation_id(generation)
             .with_member_id(member.clone());
-        broker.call::<_, m::HeartbeatResponse>(version.min(4), &request).error_code
+        broker
+            .call::<_, m::HeartbeatResponse>(version.min(4), &request)
+            .error_code
     };
     assert_eq!((beat(1), beat(7)), (0, 22));
     let leave_version = version.min(5);

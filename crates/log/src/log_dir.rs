@@ -128,7 +128,10 @@ impl LogDir {
     /// the system does not say.
     pub fn space(&self) -> Option<(u64, u64)> {
         let stat = rustix::fs::statvfs(self.path()).ok()?;
-        Some((stat.f_blocks.checked_mul(stat.f_frsize)?, stat.f_bavail.checked_mul(stat.f_frsize)?))
+        Some((
+            stat.f_blocks.checked_mul(stat.f_frsize)?,
+            stat.f_bavail.checked_mul(stat.f_frsize)?,
+        ))
     }
 
     /// The directory's own id, as Kafka writes it.

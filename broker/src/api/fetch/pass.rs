@@ -47,7 +47,10 @@ impl PartitionRead {
     }
 
     fn empty(visible: Visible) -> Self {
-        Self { visible: Some(visible), ..Self::error(ErrorCode::None) }
+        Self {
+            visible: Some(visible),
+            ..Self::error(ErrorCode::None)
+        }
     }
 
     fn local(visible: Visible, read: LogRead) -> Self {
@@ -78,7 +81,9 @@ struct Budget {
 
 impl Budget {
     fn limit(&self, partition_max_bytes: i32) -> usize {
-        usize::try_from(partition_max_bytes).unwrap_or(0).min(self.left)
+        usize::try_from(partition_max_bytes)
+            .unwrap_or(0)
+            .min(self.left)
     }
 
     fn spend(&mut self, bytes: usize) {
@@ -90,16 +95,25 @@ impl Budget {
 }
 
 pub(super) async fn read(context: &RequestContext, wanted: &[Wanted], limits: &Limits) -> Pass {
-    let budget = Budget { left: limits.max_bytes, is_first: true };
+    let budget = Budget {
+        left: limits.max_bytes,
+        is_first: true,
+    };
     let (mut reads, rest, budget) = match read_memory(wanted, limits, budget) {
         Ok(reads) => return total(wanted, reads),
         Err(stopped) => stopped,
     };
     // The disk, or the bucket, is needed: everything from here on goes to the I/O pool in one job.
     let (tail, limits) = (wanted[rest..].to_vec(), *limits);
-    let on_disk = context.broker.io.run(move || read_disk(&tail, &limits, budget)).await;
+    let on_disk = context
+        .broker
+        .io
+        .run(move || read_disk(&tail, &limits, budget))
+        .await;
     let Ok((mut more, mut budget)) = on_disk else {
-        let closing = wanted[rest..].iter().map(|_| PartitionRead::error(ErrorCode::NotLeaderOrFollower));
+        let closing = wanted[rest..]
+            .iter()
+            .map(|_| PartitionRead::error(ErrorCode::NotLeaderOrFollower));
         reads.extend(closing);
         return total(wanted, reads);
     };
@@ -117,8 +131,14 @@ fn total(wanted: &[Wanted], mut reads: Vec<PartitionRead>) -> Pass {
         read.topic = w.partition.as_ref().ok().map(|p| p.id.topic.clone());
     }
     let bytes = reads.iter().map(|r| r.bytes).sum();
-    let must_answer = reads.iter().any(|r| r.code != ErrorCode::None || r.diverging.is_some());
-    Pass { reads, bytes, must_answer }
+    let must_answer = reads
+        .iter()
+        .any(|r| r.code != ErrorCode::None || r.diverging.is_some());
+    Pass {
+        reads,
+        bytes,
+        must_answer,
+    }
 }
 
 fn plan(wanted: &Wanted, limits: &Limits) -> Result<(Visible, ReadPlan), ErrorCode> {
@@ -136,9 +156,10 @@ fn settled(plan: &Result<(Visible, ReadPlan), ErrorCode>) -> Option<PartitionRea
     match *plan {
         Err(code) => Some(PartitionRead::error(code)),
         Ok((visible, ReadPlan::AtEnd)) => Some(PartitionRead::empty(visible)),
-        Ok((visible, ReadPlan::Diverging(at))) => {
-            Some(PartitionRead { diverging: Some(at), ..PartitionRead::empty(visible) })
-        }
+        Ok((visible, ReadPlan::Diverging(at))) => Some(PartitionRead {
+            diverging: Some(at),
+            ..PartitionRead::empty(visible)
+        }),
         Ok((_, ReadPlan::Local | ReadPlan::Remote)) => None,
     }
 }
@@ -187,16 +208,25 @@ fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> (Vec<Dis
     for w in wanted {
         let plan = plan(w, limits);
         if let Some(read) = settled(&plan) {
-            out.push(DiskRead { read, is_remote: false });
+            out.push(DiskRead {
+                read,
+                is_remote: false,
+            });
             continue;
         }
         let (Ok((visible, plan)), Ok(partition)) = (plan, &w.partition) else {
             let read = PartitionRead::error(ErrorCode::UnknownServerError);
-            out.push(DiskRead { read, is_remote: false });
+            out.push(DiskRead {
+                read,
+                is_remote: false,
+            });
             continue;
         };
         if plan == ReadPlan::Remote {
-            out.push(DiskRead { read: PartitionRead::empty(visible), is_remote: true });
+            out.push(DiskRead {
+                read: PartitionRead::empty(visible),
+                is_remote: true,
+            });
             continue;
         }
         let limit = budget.limit(w.fetch.max_bytes);
@@ -208,7 +238,10 @@ fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> (Vec<Dis
             }
             Err(code) => PartitionRead::error(code),
         };
-        out.push(DiskRead { read, is_remote: false });
+        out.push(DiskRead {
+            read,
+            is_remote: false,
+        });
     }
     (out, budget)
 }
@@ -220,8 +253,12 @@ async fn read_remote(
     reads: &mut [DiskRead],
     budget: &mut Budget,
 ) {
-    let remote: Vec<usize> =
-        reads.iter().enumerate().filter(|(_, r)| r.is_remote).map(|(at, _)| at).collect();
+    let remote: Vec<usize> = reads
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| r.is_remote)
+        .map(|(at, _)| at)
+        .collect();
     if remote.is_empty() {
         return;
     }
@@ -260,7 +297,10 @@ async fn read_bucket(
     limit: usize,
     min_one: bool,
     wait: Duration,
-) -> (usize, Result<Option<strandline_tiering::RemoteRead>, ErrorCode>) {
+) -> (
+    usize,
+    Result<Option<strandline_tiering::RemoteRead>, ErrorCode>,
+) {
     let Ok(partition) = &wanted.partition else {
         return (at, Err(ErrorCode::UnknownTopicOrPartition));
     };

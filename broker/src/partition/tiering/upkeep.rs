@@ -46,7 +46,10 @@ impl SegmentSource for LogSegment {
 
     fn leader_epochs(&self) -> Vec<EpochStart> {
         let epochs = self.0.segment_leader_epochs();
-        let start = |e: &EpochEntry| EpochStart { epoch: e.epoch, start_offset: e.start_offset };
+        let start = |e: &EpochEntry| EpochStart {
+            epoch: e.epoch,
+            start_offset: e.start_offset,
+        };
         epochs.entries().iter().map(start).collect()
     }
 
@@ -79,10 +82,18 @@ impl SegmentSource for LogSegment {
 impl Partition {
     /// What waits for the bucket.
     pub(crate) fn tier_lag(&self, now_ms: i64) -> TierLag {
-        let from = self.remote.highest_offset().map_or(0, |highest| highest + 1);
+        let from = self
+            .remote
+            .highest_offset()
+            .map_or(0, |highest| highest + 1);
         let waiting = self.log.behind(from);
-        let age_ms = waiting.first_append_ms.map_or(0, |at| now_ms.saturating_sub(at).max(0));
-        TierLag { bytes: waiting.bytes, age_ms }
+        let age_ms = waiting
+            .first_append_ms
+            .map_or(0, |at| now_ms.saturating_sub(at).max(0));
+        TierLag {
+            bytes: waiting.bytes,
+            age_ms,
+        }
     }
 
     /// True when [`Partition::tier`] would find something to do. Cheap.
@@ -98,7 +109,9 @@ impl Partition {
         let Some(remote) = self.remote.get() else {
             return self.log.log_end_offset() > 0;
         };
-        let next = remote.highest_offset().map_or(self.log.log_start_offset(), |h| h + 1);
+        let next = remote
+            .highest_offset()
+            .map_or(self.log.log_start_offset(), |h| h + 1);
         let is_sealed = self.log.active_base_offset() > next;
         let delay_ms = config.strandline_tier_max_delay_ms;
         let is_late = delay_ms > 0 && self.tier_lag(now_ms).age_ms > delay_ms;
@@ -121,7 +134,11 @@ impl Partition {
     }
 
     /// Uploads what is sealed, lets local copies go, and applies retention to the bucket.
-    pub(crate) async fn tier(self: &Arc<Self>, io: &Pool, clock: &Clock) -> Result<(), TieringError> {
+    pub(crate) async fn tier(
+        self: &Arc<Self>,
+        io: &Pool,
+        clock: &Clock,
+    ) -> Result<(), TieringError> {
         if self.must_purge() {
             return self.purge(io, clock).await;
         }
@@ -151,7 +168,9 @@ impl Partition {
     async fn purge(self: &Arc<Self>, io: &Pool, clock: &Clock) -> Result<(), TieringError> {
         let partition = Arc::clone(self);
         self.run(io, move || {
-            partition.log.set_log_start_offset(partition.log.local_log_start_offset())
+            partition
+                .log
+                .set_log_start_offset(partition.log.local_log_start_offset())
         })
         .await?;
         self.delete_remote(clock).await?;
@@ -185,7 +204,10 @@ impl Partition {
             return Ok(());
         }
         let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
-        self.run(io, move || partition.log.roll_if_older_than(now_ms, delay_ms)).await?;
+        self.run(io, move || {
+            partition.log.roll_if_older_than(now_ms, delay_ms)
+        })
+        .await?;
         Ok(())
     }
 
@@ -197,13 +219,18 @@ impl Partition {
         clock: &Clock,
     ) -> Result<(), TieringError> {
         loop {
-            let from = remote.highest_offset().map_or(self.log.log_start_offset(), |h| h + 1);
+            let from = remote
+                .highest_offset()
+                .map_or(self.log.log_start_offset(), |h| h + 1);
             let offsets = self.log.offsets();
             let limit = offsets.high_watermark.min(offsets.last_stable);
             let partition = Arc::clone(self);
-            let sealed =
-                self.run(io, move || partition.log.sealed_segments(from, limit)).await?;
-            let Some(segment) = sealed.into_iter().next() else { return Ok(()) };
+            let sealed = self
+                .run(io, move || partition.log.sealed_segments(from, limit))
+                .await?;
+            let Some(segment) = sealed.into_iter().next() else {
+                return Ok(());
+            };
             let (base_offset, bytes) = (segment.base_offset, segment.size_in_bytes);
             let source = Arc::new(LogSegment(segment));
             match remote.upload(source, limit, clock.now_ms()).await {
@@ -221,13 +248,16 @@ impl Partition {
                 Err(e) => return Err(e),
             }
             let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
-            self.run(io, move || partition.apply_local_retention(now_ms)).await?;
+            self.run(io, move || partition.apply_local_retention(now_ms))
+                .await?;
         }
     }
 
     /// Lets local segments go (S-20, L-30); blocks on the disk.
     pub(crate) fn apply_local_retention(&self, now_ms: i64) -> Result<(), LogError> {
-        let outcome = self.log.apply_retention(now_ms, self.remote.highest_offset())?;
+        let outcome = self
+            .log
+            .apply_retention(now_ms, self.remote.highest_offset())?;
         if outcome.deleted_segments > 0 {
             let partition = &self.id;
             let (segments, bytes) = (outcome.deleted_segments, outcome.deleted_bytes);
@@ -252,7 +282,11 @@ impl Partition {
         let request = ExpireRequest {
             log_start_offset: self.log.log_start_offset(),
             retention_ms: if is_deleting { config.retention_ms } else { -1 },
-            retention_bytes: if is_deleting { config.retention_bytes } else { -1 },
+            retention_bytes: if is_deleting {
+                config.retention_bytes
+            } else {
+                -1
+            },
             local_unuploaded_bytes: self.tier_lag(now_ms).bytes,
         };
         let expired = remote.expire(now_ms, request).await?;
