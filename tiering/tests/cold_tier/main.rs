@@ -6,6 +6,7 @@
 )]
 
 mod chain;
+mod disk_cache;
 mod faults;
 mod lookups;
 mod read;
