@@ -16,8 +16,8 @@ pub(crate) const HIGH_WATERMARK: &str = "replication-offset-checkpoint";
 pub(crate) type OffsetMap = HashMap<TopicPartition, Offset>;
 
 /// The text of a checkpoint: version, count, then `topic partition offset` lines.
-pub(crate) fn encode(entries: &mut Vec<(TopicPartition, Offset)>) -> String {
-    entries.sort();
+pub(crate) fn encode(entries: &mut [(TopicPartition, Offset)]) -> String {
+    entries.sort_unstable();
     let mut text = String::with_capacity(16 + entries.len() * 32);
     let _ = write!(text, "0\n{}\n", entries.len());
     for (tp, offset) in entries.iter() {
@@ -49,7 +49,7 @@ fn decode(text: &str) -> Option<OffsetMap> {
         let mut words = line.split_ascii_whitespace();
         let topic = TopicName::new(words.next()?).ok()?;
         let partition = words.next()?.parse().ok()?;
-        let offset = words.next()?.parse().ok()?;
+        let offset = words.next()?.parse().ok().filter(|offset| *offset >= 0)?;
         if words.next().is_some() {
             return None;
         }
@@ -75,6 +75,7 @@ mod tests {
             "0\n2\na 1 1\n",
             "0\n1\na 1\n",
             "0\n1\na/b 1 1\n",
+            "0\n1\na 1 -1\n",
         ] {
             assert!(decode(bad).is_none(), "{bad:?}");
         }

@@ -64,6 +64,12 @@ impl Log {
                     segment_bytes,
                 }); // P-23
             }
+            let end = self
+                .log_end_offset()
+                .checked_add(i64::from(header.last_offset_delta) + 1);
+            if end.is_none() {
+                return Err(AppendError::InvalidBatch("the offsets are used up".into()));
+            }
             match state.producers.check(&batch, &header)? {
                 Verdict::Duplicate(original) => return Ok(self.duplicate(&header, original)),
                 Verdict::Append(marker) => {
@@ -98,6 +104,7 @@ impl Log {
         marker: Option<EndTransactionMarker>,
         now_ms: i64,
     ) -> Appended {
+        state.is_changed = true;
         let base_offset = get(&self.offsets.log_end);
         batch.set_offset_and_epoch(base_offset, epoch);
         let header = batch.header();
@@ -143,6 +150,7 @@ impl Log {
 
     /// Seals the active segment and begins one at `base`.
     pub(super) fn roll_locked(&self, state: &mut LogState, base: Offset, now_ms: i64) {
+        state.is_changed = true;
         state.segments.active_mut().index_time();
         let jitter_ms = jitter(state.config.segment_jitter_ms);
         state.segments.roll(Segment::new(base, now_ms, jitter_ms));
