@@ -1,4 +1,4 @@
-//! Measures `validate_produce` on batches of 1 MiB with records of 1 KiB, per codec and path.
+//! Measures `validate_produce` on batches of 1 MiB and of 16 KiB with records of 1 KiB, per codec and path.
 //! Run with `cargo run --release -p strandline-records --example validate_speed`.
 
 use std::hint::black_box;
@@ -13,9 +13,16 @@ use strandline_records::{
 use strandline_types::TimestampType;
 
 const NOW_MS: i64 = 1_700_000_000_000;
-const RECORDS: i64 = 1023;
 
 fn main() -> io::Result<()> {
+    for records in [1023, 16] {
+        writeln!(io::stdout(), "{records} records of 1 KiB")?;
+        measure_all(records)?;
+    }
+    Ok(())
+}
+
+fn measure_all(count: i64) -> io::Result<()> {
     let codecs = [
         Compression::None,
         Compression::Gzip,
@@ -36,7 +43,7 @@ fn main() -> io::Result<()> {
         ..keep
     };
     for codec in codecs {
-        let batch = batch(codec)?;
+        let batch = batch(codec, count)?;
         let other = match codec {
             Compression::Lz4 => Compression::Zstd,
             _ => Compression::Lz4,
@@ -61,10 +68,10 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-fn batch(codec: Compression) -> io::Result<Bytes> {
+fn batch(codec: Compression, count: i64) -> io::Result<Bytes> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut builder = BatchBuilder::new(codec, TimestampType::CreateTime, 0);
-    for i in 0..RECORDS {
+    for i in 0..count {
         let value: Vec<u8> = (0..1010)
             .map(|_| {
                 state = state

@@ -1,18 +1,24 @@
 //! Walks the records of a batch by their heads: lengths, offsets, timestamps and which fields are
-//! null, without copying a payload (P-28…P-35), and the two lookups by time that need no more
-//! (O-5, O-9).
+//! null, without copying a payload (P-28…P-35).
 //!
 //! Compressed records pass through a window; a walk's memory does not grow with the batch.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::ops::ControlFlow;
 
-use strandline_types::{NO_TIMESTAMP, Offset, TimestampType};
+use strandline_types::{Offset, TimestampType};
 
 use crate::batch::{Batch, BatchHeader, Compression};
 use crate::compression::Decoder;
 use crate::error::{BatchError, RecordFault};
 use crate::varint::{Cursor, MAX_VARINT_BYTES, MAX_VARLONG_BYTES};
+
+mod lookup;
+mod source;
+
+pub use lookup::{RecordPosition, first_record_at_or_after, max_timestamp_record};
+use source::{DecoderSource, SliceSource, Source};
+pub(crate) use source::{NoSink, Sink};
 
 /// Length, attributes, timestamp delta and offset delta at their longest.
 const MAX_HEAD_BYTES: usize = MAX_VARINT_BYTES + 1 + MAX_VARLONG_BYTES + MAX_VARINT_BYTES;
@@ -34,24 +40,6 @@ pub struct RecordHead {
     pub value_size: Option<usize>,
     /// Number of headers.
     pub header_count: i32,
-}
-
-impl RecordHead {
-    fn position(&self) -> RecordPosition {
-        RecordPosition {
-            offset: self.offset,
-            timestamp: self.timestamp,
-        }
-    }
-}
-
-/// Where a lookup by time ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordPosition {
-    /// Offset of the record.
-    pub offset: Offset,
-    /// Timestamp of the record in ms.
-    pub timestamp: i64,
 }
 
 /// Shows each record of `batch` to `visit`, until it breaks. Errors: decompression fails or would
@@ -76,69 +64,6 @@ pub fn walk(
             }
         },
     )
-}
-
-/// The first record of `batch` at or after `timestamp` (O-5), `None` when all are older. Errors
-/// as [`walk`].
-pub fn first_record_at_or_after(
-    batch: &Batch,
-    timestamp: i64,
-    max_decompressed_bytes: usize,
-) -> Result<Option<RecordPosition>, BatchError> {
-    let mut found = None;
-    walk(batch, max_decompressed_bytes, |head| {
-        if head.timestamp < timestamp {
-            return ControlFlow::Continue(());
-        }
-        found = Some(head.position());
-        ControlFlow::Break(())
-    })?;
-    Ok(found)
-}
-
-/// The first record of `batch` with the greatest timestamp (O-9), `None` when no record has one.
-/// A record with the timestamp that the header names ends the search. Errors as [`walk`].
-pub fn max_timestamp_record(
-    batch: &Batch,
-    max_decompressed_bytes: usize,
-) -> Result<Option<RecordPosition>, BatchError> {
-    let named = batch.header().max_timestamp;
-    let mut found: Option<RecordPosition> = None;
-    walk(batch, max_decompressed_bytes, |head| {
-        let so_far = found.map_or(NO_TIMESTAMP, |record| record.timestamp);
-        if head.timestamp > so_far {
-            found = Some(head.position());
-        }
-        if head.timestamp == named {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    })?;
-    Ok(found)
-}
-
-/// Takes a copy of what a walk passes.
-pub(crate) trait Sink {
-    /// A record begins; its head is not shown again by [`Sink::bytes`].
-    fn head(&mut self, index: i32, head: &RawHead) -> Result<(), BatchError>;
-    /// The bytes behind the head, in pieces.
-    fn bytes(&mut self, bytes: &[u8]) -> Result<(), BatchError>;
-}
-
-/// For walks that only look.
-pub(crate) struct NoSink;
-
-impl Sink for NoSink {
-    #[inline]
-    fn head(&mut self, _index: i32, _head: &RawHead) -> Result<(), BatchError> {
-        Ok(())
-    }
-
-    #[inline]
-    fn bytes(&mut self, _bytes: &[u8]) -> Result<(), BatchError> {
-        Ok(())
-    }
 }
 
 /// The first fields of a record as they are written.
@@ -182,87 +107,6 @@ struct HeadSize {
     all: usize,
 }
 
-/// Bytes of records, whole or through a window.
-trait Source {
-    /// The next bytes, at least `want` of them unless fewer are left.
-    fn peek(&mut self, want: usize) -> Result<&[u8], BatchError>;
-    /// Moves over bytes that were peeked at.
-    fn advance(&mut self, count: usize);
-    /// Moves over bytes that `sink` sees; false if the data ends before.
-    fn skip(&mut self, count: usize, sink: &mut impl Sink) -> Result<bool, BatchError>;
-}
-
-struct SliceSource<'a>(&'a [u8]);
-
-impl Source for SliceSource<'_> {
-    #[inline]
-    fn peek(&mut self, _want: usize) -> Result<&[u8], BatchError> {
-        Ok(self.0)
-    }
-
-    #[inline]
-    fn advance(&mut self, count: usize) {
-        self.0 = self.0.get(count..).unwrap_or_default();
-    }
-
-    #[inline]
-    fn skip(&mut self, count: usize, sink: &mut impl Sink) -> Result<bool, BatchError> {
-        let Some((now, rest)) = self.0.split_at_checked(count) else {
-            return Ok(false);
-        };
-        sink.bytes(now)?;
-        self.0 = rest;
-        Ok(true)
-    }
-}
-
-struct DecoderSource<'a> {
-    decoder: Decoder<'a>,
-    window: Vec<u8>,
-    /// Bytes of the window that are behind us.
-    passed: usize,
-}
-
-impl DecoderSource<'_> {
-    fn ahead(&self) -> &[u8] {
-        self.window.get(self.passed..).unwrap_or_default()
-    }
-
-    fn refill(&mut self) -> Result<bool, BatchError> {
-        self.window.drain(..self.passed);
-        self.passed = 0;
-        self.decoder.read_more(&mut self.window)
-    }
-}
-
-impl Source for DecoderSource<'_> {
-    fn peek(&mut self, want: usize) -> Result<&[u8], BatchError> {
-        while self.ahead().len() < want && self.refill()? {}
-        Ok(self.ahead())
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.passed = self.window.len().min(self.passed + count);
-    }
-
-    fn skip(&mut self, mut count: usize, sink: &mut impl Sink) -> Result<bool, BatchError> {
-        loop {
-            let ahead = self.ahead();
-            let now = ahead.get(..count).unwrap_or(ahead);
-            let passed = now.len();
-            sink.bytes(now)?;
-            self.advance(passed);
-            count -= passed;
-            if count == 0 {
-                return Ok(true);
-            }
-            if !self.refill()? {
-                return Ok(false);
-            }
-        }
-    }
-}
-
 /// Walks records that may be compressed; what `visit` returns ends the walk. Offset deltas are not
 /// judged.
 pub(crate) fn walk_body(
@@ -276,11 +120,7 @@ pub(crate) fn walk_body(
         Compression::None => walk_source(header, SliceSource(body), sink, visit),
         codec => {
             let decoder = Decoder::new(codec, body, max_decompressed_bytes)?;
-            let source = DecoderSource {
-                decoder,
-                window: Vec::new(),
-                passed: 0,
-            };
+            let source = DecoderSource::new(decoder);
             walk_source(header, source, sink, visit)
         }
     }

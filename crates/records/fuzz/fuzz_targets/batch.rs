@@ -20,7 +20,9 @@ const NOW_MS: i64 = 1_700_000_000_000;
 const MAX_DECOMPRESSED_BYTES: usize = 1 << 20;
 
 fuzz_target!(|data: &[u8]| {
-    let [settings, mode, rest @ ..] = data else { return };
+    let [settings, mode, rest @ ..] = data else {
+        return;
+    };
     let options = options(*settings);
     let bytes = match mode % 4 {
         0 => Bytes::copy_from_slice(rest),
@@ -32,7 +34,9 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(stored) = validate_produce(bytes, &options, NOW_MS) {
         assert!(stored.size_in_bytes() <= options.max_message_bytes);
-        stored.verify_crc().expect("a stored batch has a right checksum");
+        stored
+            .verify_crc()
+            .expect("a stored batch has a right checksum");
         let all = look(&stored);
         if options.check == CheckDepth::Full {
             let all = all.expect("a checked batch can be read");
@@ -59,14 +63,19 @@ fn options(settings: u8) -> ValidateOptions {
             0 => TimestampType::CreateTime,
             _ => TimestampType::LogAppendTime,
         },
-        check: if settings & 4 == 0 { CheckDepth::Full } else { CheckDepth::HeaderOnly },
+        check: if settings & 4 == 0 {
+            CheckDepth::Full
+        } else {
+            CheckDepth::HeaderOnly
+        },
         allow_control: settings & 8 != 0,
         // Bounds would refuse nearly all of the fuzzer's timestamps.
         after_max_ms: if settings & 16 == 0 { i64::MAX } else { 0 },
         compression: match settings >> 5 {
-            number @ 0..=4 => {
-                TargetCompression::Codec { compression: codec(number), level: Some(1) }
-            }
+            number @ 0..=4 => TargetCompression::Codec {
+                compression: codec(number),
+                level: Some(1),
+            },
             _ => TargetCompression::Producer,
         },
         max_decompressed_bytes: MAX_DECOMPRESSED_BYTES,
@@ -83,16 +92,25 @@ fn mended(bytes: &[u8]) -> Bytes {
     head[..8].fill(0);
     head[8..12].copy_from_slice(&49_i32.to_be_bytes());
     head[16] = 2;
-    let Ok(header) = BatchHeader::parse(&head) else { return Bytes::new() };
-    let header = BatchHeader { attributes: Attributes(header.attributes.0 & 0b11_0111), ..header };
+    let Ok(header) = BatchHeader::parse(&head) else {
+        return Bytes::new();
+    };
+    let header = BatchHeader {
+        attributes: Attributes(header.attributes.0 & 0b11_0111),
+        ..header
+    };
     Batch::build(&header, Bytes::copy_from_slice(&bytes[given..])).to_bytes()
 }
 
 /// A batch whose records are the bytes, compressed; the first one says how many records it claims.
 fn compressed(mode: u8, bytes: &[u8]) -> Bytes {
-    let [count, records @ ..] = bytes else { return Bytes::new() };
+    let [count, records @ ..] = bytes else {
+        return Bytes::new();
+    };
     let codec = codec(mode >> 2);
-    let Ok(body) = compression::compress(codec, Some(1), records) else { return Bytes::new() };
+    let Ok(body) = compression::compress(codec, Some(1), records) else {
+        return Bytes::new();
+    };
     let count = i32::from(*count);
     let header = BatchHeader {
         base_offset: 0,
@@ -122,7 +140,12 @@ fn look(batch: &Batch) -> Option<i32> {
     });
     let read: Result<Vec<_>, _> =
         records(batch, MAX_DECOMPRESSED_BYTES).and_then(|records| records.collect());
-    assert_eq!(walked.is_ok(), read.is_ok(), "{walked:?} {:?}", read.as_ref().err());
+    assert_eq!(
+        walked.is_ok(),
+        read.is_ok(),
+        "{walked:?} {:?}",
+        read.as_ref().err()
+    );
     let _ = first_record_at_or_after(batch, NOW_MS, MAX_DECOMPRESSED_BYTES);
     let _ = max_timestamp_record(batch, MAX_DECOMPRESSED_BYTES);
     let _ = EndTransactionMarker::of_batch(batch);

@@ -139,6 +139,23 @@ fn the_size_is_checked_again_as_stored() {
         ..to_codec(Compression::None)
     };
     assert!(validate(&batch, &enough).is_ok());
+    // A codec holds bytes back: the last word is the whole.
+    for codec in [Compression::Snappy, Compression::Lz4] {
+        let sent = right(Compression::Gzip, 500);
+        let stored = validate(&sent, &to_codec(codec)).unwrap();
+        let size = stored.size_in_bytes();
+        let exact = ValidateOptions {
+            max_message_bytes: size,
+            ..to_codec(codec)
+        };
+        assert!(sent.size_in_bytes() < size, "{codec:?}");
+        assert_eq!(validate(&sent, &exact), Ok(stored));
+        let less = ValidateOptions {
+            max_message_bytes: size - 1,
+            ..to_codec(codec)
+        };
+        assert_eq!(kind(&sent, &less), RejectKind::MessageTooLarge, "{codec:?}");
+    }
 }
 
 // P-22

@@ -1,0 +1,68 @@
+//! The two lookups by time inside a batch: the first record at or after a time, and the record
+//! with the greatest (O-5, O-9).
+
+use std::ops::ControlFlow;
+
+use strandline_types::{NO_TIMESTAMP, Offset};
+
+use super::{RecordHead, walk};
+use crate::batch::Batch;
+use crate::error::BatchError;
+
+impl RecordHead {
+    fn position(&self) -> RecordPosition {
+        RecordPosition {
+            offset: self.offset,
+            timestamp: self.timestamp,
+        }
+    }
+}
+
+/// Where a lookup by time ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordPosition {
+    /// Offset of the record.
+    pub offset: Offset,
+    /// Timestamp of the record in ms.
+    pub timestamp: i64,
+}
+
+/// The first record of `batch` at or after `timestamp` (O-5), `None` when all are older. Errors
+/// as [`walk`].
+pub fn first_record_at_or_after(
+    batch: &Batch,
+    timestamp: i64,
+    max_decompressed_bytes: usize,
+) -> Result<Option<RecordPosition>, BatchError> {
+    let mut found = None;
+    walk(batch, max_decompressed_bytes, |head| {
+        if head.timestamp < timestamp {
+            return ControlFlow::Continue(());
+        }
+        found = Some(head.position());
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
+}
+
+/// The first record of `batch` with the greatest timestamp (O-9), `None` when no record has one.
+/// A record with the timestamp that the header names ends the search. Errors as [`walk`].
+pub fn max_timestamp_record(
+    batch: &Batch,
+    max_decompressed_bytes: usize,
+) -> Result<Option<RecordPosition>, BatchError> {
+    let named = batch.header().max_timestamp;
+    let mut found: Option<RecordPosition> = None;
+    walk(batch, max_decompressed_bytes, |head| {
+        let so_far = found.map_or(NO_TIMESTAMP, |record| record.timestamp);
+        if head.timestamp > so_far {
+            found = Some(head.position());
+        }
+        if head.timestamp == named {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    Ok(found)
+}
