@@ -8,6 +8,7 @@
 mod chain;
 mod disk_cache;
 mod faults;
+mod hot_log;
 mod lookups;
 mod read;
 mod retention;
