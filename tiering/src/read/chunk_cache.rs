@@ -231,7 +231,11 @@ async fn build(options: &ChunkCacheOptions, on_disk: bool) -> foyer::Result<Hybr
         .memory(memory)
         .with_shards(1)
         // A scan passes through a small queue and does not throw out what others read again.
-        .with_eviction_config(S3FifoConfig::default())
+        .with_eviction_config(S3FifoConfig {
+            // Wide enough that a second reader close behind the first finds its chunks.
+            small_queue_capacity_ratio: 0.25,
+            ..S3FifoConfig::default()
+        })
         .with_weighter(|_: &ChunkKey, chunk: &Bytes| chunk.len())
         .storage();
     if !on_disk {
