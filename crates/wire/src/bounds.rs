@@ -31,19 +31,32 @@ const MAX_BYTES: usize = 256 << 20;
 /// is malformed, would take too much memory, or the version is not served.
 pub fn check_body(api: &ServedApi, version: i16, body: &[u8]) -> Result<usize, WireError> {
     if !api.serves(version) {
-        return Err(WireError::UnsupportedVersion { api: api.name, version });
+        return Err(WireError::UnsupportedVersion {
+            api: api.name,
+            version,
+        });
     }
-    let mut walker = Walker::new(body, version, api.is_flexible(version), memory_limit(body.len()));
-    walker.message(messages::request(api.api)).map_err(|fault| WireError::Malformed {
-        api: api.name,
+    let mut walker = Walker::new(
+        body,
         version,
-        field: walker.field(),
-        at: walker.position(),
-        fault,
-    })
+        api.is_flexible(version),
+        memory_limit(body.len()),
+    );
+    walker
+        .message(messages::request(api.api))
+        .map_err(|fault| WireError::Malformed {
+            api: api.name,
+            version,
+            field: walker.field(),
+            at: walker.position(),
+            fault,
+        })
 }
 
 /// The decoded memory that a body of so many bytes may take.
 fn memory_limit(body_bytes: usize) -> usize {
-    body_bytes.saturating_mul(BYTES_PER_BYTE).saturating_add(BASE_BYTES).min(MAX_BYTES)
+    body_bytes
+        .saturating_mul(BYTES_PER_BYTE)
+        .saturating_add(BASE_BYTES)
+        .min(MAX_BYTES)
 }

@@ -1,11 +1,14 @@
 //! Every served version of every API: sound requests pass the check, unsound ones do not, and
 //! responses can be written. Rules: W-3, W-4.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "requests/each.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
 mod each;
 #[path = "requests/fill.rs"]
 mod fill;
 #[path = "requests/filler.rs"]
+#[expect(dead_code, reason = "the fuzzer uses the rest")]
 mod filler;
 
 use bytes::Bytes;
@@ -29,11 +32,18 @@ fn fault(result: Result<usize, WireError>) -> Option<BodyFault> {
 
 fn check_sound(api: &'static ServedApi, version: i16, body: &Bytes) {
     let place = format!("{} {version}: {body:?}", api.name);
-    assert!(check_body(api, version, body).is_ok(), "{place} {:?}", check_body(api, version, body));
+    assert!(
+        check_body(api, version, body).is_ok(),
+        "{place} {:?}",
+        check_body(api, version, body)
+    );
     let again = each::decode_and_encode(&header(api, version), body.clone()).unwrap();
     assert_eq!(again, body, "{place}");
     let (header, rest) = parse_header(each::frame(api, version, body)).unwrap();
-    assert_eq!((header.api, header.version, rest), (api, version, body.clone()));
+    assert_eq!(
+        (header.api, header.version, rest),
+        (api, version, body.clone())
+    );
 }
 
 // W-4
@@ -55,11 +65,20 @@ fn a_body_must_end_where_its_last_field_ends() {
             let body = each::filled(&mut Filler::seeded(api, version, seed));
             for length in 0..body.len() {
                 let result = check_body(api, version, &body[..length]);
-                assert!(result.is_err(), "{} {version} {length} of {body:?}", api.name);
+                assert!(
+                    result.is_err(),
+                    "{} {version} {length} of {body:?}",
+                    api.name
+                );
             }
             let longer = [&body[..], &[0]].concat();
             let result = check_body(api, version, &longer);
-            assert_eq!(fault(result), Some(BodyFault::LeftOver(1)), "{} {version}", api.name);
+            assert_eq!(
+                fault(result),
+                Some(BodyFault::LeftOver(1)),
+                "{} {version}",
+                api.name
+            );
         }
     }
 }
@@ -69,7 +88,13 @@ fn versions_that_are_not_served_have_no_body() {
     for (api, _) in every_version() {
         for version in [api.min - 1, api.max + 1, i16::MAX, i16::MIN] {
             let result = check_body(api, version, &[]);
-            assert_eq!(result, Err(WireError::UnsupportedVersion { api: api.name, version }));
+            assert_eq!(
+                result,
+                Err(WireError::UnsupportedVersion {
+                    api: api.name,
+                    version
+                })
+            );
         }
     }
 }
@@ -93,7 +118,12 @@ fn large_requests_of_real_clients_pass() {
     for (key, version, body) in [(1, 12, encode(&fetch, 12)), (3, 9, encode(&metadata, 9))] {
         let api = served(key).unwrap();
         let memory = check_body(api, version, &body).unwrap();
-        assert!(memory < 8 * body.len(), "{} takes {memory} for {}", api.name, body.len());
+        assert!(
+            memory < 8 * body.len(),
+            "{} takes {memory} for {}",
+            api.name,
+            body.len()
+        );
     }
 }
 
@@ -111,7 +141,9 @@ fn every_response_encodes() {
         let mut frame = each::default_response(&header(api, version)).unwrap();
         let length = i32::from_be_bytes(*frame.split_to(4).first_chunk().unwrap());
         assert_eq!(length as usize, frame.len(), "{place}");
-        let kafkas = m::ApiKey::try_from(api.key).unwrap().response_header_version(version);
+        let kafkas = m::ApiKey::try_from(api.key)
+            .unwrap()
+            .response_header_version(version);
         let ours = i16::from(api.is_flexible(version) && api.api != Api::ApiVersions);
         assert_eq!(kafkas, ours, "{place}");
         let read = m::ResponseHeader::decode(&mut frame, kafkas).unwrap();

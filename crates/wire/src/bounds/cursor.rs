@@ -14,7 +14,11 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, position: 0, end: bytes.len() }
+        Self {
+            bytes,
+            position: 0,
+            end: bytes.len(),
+        }
     }
 
     /// Offset of the next byte in the body.
@@ -29,8 +33,15 @@ impl<'a> Cursor<'a> {
 
     /// Takes `count` bytes. Errors: fewer are left.
     pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], BodyFault> {
-        let fault = BodyFault::Truncated { needed: count, left: self.left() };
-        let Some(next) = self.position.checked_add(count).filter(|next| *next <= self.end) else {
+        let fault = BodyFault::Truncated {
+            needed: count,
+            left: self.left(),
+        };
+        let Some(next) = self
+            .position
+            .checked_add(count)
+            .filter(|next| *next <= self.end)
+        else {
             return Err(fault);
         };
         let taken = self.bytes.get(self.position..next).ok_or(fault)?;
@@ -39,7 +50,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn chunk<const N: usize>(&mut self) -> Result<[u8; N], BodyFault> {
-        let fault = BodyFault::Truncated { needed: N, left: self.left() };
+        let fault = BodyFault::Truncated {
+            needed: N,
+            left: self.left(),
+        };
         self.take(N)?.first_chunk().copied().ok_or(fault)
     }
 
@@ -77,7 +91,12 @@ impl<'a> Cursor<'a> {
         let outer = self.end;
         match self.position.checked_add(count).filter(|end| *end <= outer) {
             Some(end) => self.end = end,
-            None => return Err(BodyFault::Truncated { needed: count, left: self.left() }),
+            None => {
+                return Err(BodyFault::Truncated {
+                    needed: count,
+                    left: self.left(),
+                });
+            }
         }
         Ok(outer)
     }

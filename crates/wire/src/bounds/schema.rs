@@ -16,7 +16,11 @@ pub(super) struct Struct {
 impl Struct {
     /// The struct that decodes to a `T`.
     pub(super) const fn of<T>(fields: &'static [Field]) -> Self {
-        Self { memory: size_of::<T>(), fields, tags: &[] }
+        Self {
+            memory: size_of::<T>(),
+            fields,
+            tags: &[],
+        }
     }
 
     pub(super) const fn tagged(mut self, tags: &'static [Tag]) -> Self {
@@ -27,7 +31,10 @@ impl Struct {
     /// What one element takes on the wire.
     pub(super) fn extent(&self, version: i16, is_flexible: bool) -> Extent {
         // The count of tagged fields.
-        let start = Extent { least: usize::from(is_flexible), is_fixed: !is_flexible };
+        let start = Extent {
+            least: usize::from(is_flexible),
+            is_fixed: !is_flexible,
+        };
         let present = self.fields.iter().filter(|field| field.is_in(version));
         present.fold(start, |sum, field| {
             let (least, is_fixed) = match field.kind {
@@ -41,7 +48,10 @@ impl Struct {
                     (extent.least, extent.is_fixed)
                 }
             };
-            Extent { least: sum.least.saturating_add(least), is_fixed: sum.is_fixed && is_fixed }
+            Extent {
+                least: sum.least.saturating_add(least),
+                is_fixed: sum.is_fixed && is_fixed,
+            }
         })
     }
 }
@@ -85,7 +95,12 @@ impl Field {
 
 /// A field in all versions.
 pub(super) const fn field(name: &'static str, kind: Kind) -> Field {
-    Field { name, since: 0, until: i16::MAX, kind }
+    Field {
+        name,
+        since: 0,
+        until: i16::MAX,
+        kind,
+    }
 }
 
 /// A field that is sent only if it has something to say.
@@ -142,8 +157,14 @@ impl Element {
 
     pub(super) fn extent(self, version: i16, is_flexible: bool) -> Extent {
         match self {
-            Self::Fixed(size) => Extent { least: size, is_fixed: true },
-            Self::String => Extent { least: if is_flexible { 1 } else { 2 }, is_fixed: false },
+            Self::Fixed(size) => Extent {
+                least: size,
+                is_fixed: true,
+            },
+            Self::String => Extent {
+                least: if is_flexible { 1 } else { 2 },
+                is_fixed: false,
+            },
             Self::Struct(inner) => inner.extent(version, is_flexible),
         }
     }

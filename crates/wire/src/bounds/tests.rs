@@ -29,7 +29,11 @@ enum Whose {
 impl Writer {
     fn message(api: &ServedApi, version: i16) -> Self {
         let is_flexible = api.is_flexible(version);
-        let mut writer = Self { version, is_flexible, ..Self::default() };
+        let mut writer = Self {
+            version,
+            is_flexible,
+            ..Self::default()
+        };
         writer.fields(messages::request(api.api));
         writer
     }
@@ -48,7 +52,11 @@ impl Writer {
         for tag in tags {
             self.varint(tag.number, None);
             let (version, is_flexible) = (self.version, self.is_flexible);
-            let mut inner = Self { version, is_flexible, ..Self::default() };
+            let mut inner = Self {
+                version,
+                is_flexible,
+                ..Self::default()
+            };
             inner.field(&tag.field);
             self.varint(inner.out.len() as u32, Some(Whose::TagSize));
             let at = self.out.len();
@@ -96,7 +104,8 @@ impl Writer {
         if self.is_flexible {
             self.varint(6, Some(Whose::String(null)));
         } else {
-            self.lengths.push((self.out.len()..self.out.len() + 2, Whose::String(null)));
+            self.lengths
+                .push((self.out.len()..self.out.len() + 2, Whose::String(null)));
             self.out.extend([0, 5]);
         }
         self.out.extend(b"topic");
@@ -106,7 +115,8 @@ impl Writer {
         if self.is_flexible {
             self.varint(length as u32 + 1, Some(whose));
         } else {
-            self.lengths.push((self.out.len()..self.out.len() + 4, whose));
+            self.lengths
+                .push((self.out.len()..self.out.len() + 4, whose));
             self.out.extend(length.to_be_bytes());
         }
     }
@@ -135,7 +145,9 @@ fn varint(mut value: u32) -> Vec<u8> {
 }
 
 fn every_version() -> impl Iterator<Item = (&'static ServedApi, i16)> {
-    served_apis().iter().flat_map(|api| (api.min..=api.max).map(move |version| (api, version)))
+    served_apis()
+        .iter()
+        .flat_map(|api| (api.min..=api.max).map(move |version| (api, version)))
 }
 
 fn fault(api: &ServedApi, version: i16, body: &[u8]) -> Option<BodyFault> {
@@ -152,7 +164,12 @@ fn hostile_lengths_are_refused_wherever_a_length_is() {
     let mut arrays = 0;
     for (api, version) in every_version() {
         let writer = Writer::message(api, version);
-        assert_eq!(fault(api, version, &writer.out), None, "{} {version}", api.name);
+        assert_eq!(
+            fault(api, version, &writer.out),
+            None,
+            "{} {version}",
+            api.name
+        );
         for (range, whose) in &writer.lengths {
             arrays += usize::from(matches!(whose, Whose::Array(_)));
             let hostile: Vec<Vec<u8>> = if writer.is_flexible {
@@ -164,15 +181,23 @@ fn hostile_lengths_are_refused_wherever_a_length_is() {
                 hostile.push(vec![0x80, 0x80, 0x80, 0x80, 0x80, 0x00]);
                 hostile
             } else if range.len() == 2 {
-                [i16::MAX, -2, i16::MIN].map(|n| n.to_be_bytes().to_vec()).into()
+                [i16::MAX, -2, i16::MIN]
+                    .map(|n| n.to_be_bytes().to_vec())
+                    .into()
             } else {
                 let all = writer.out.len() as i32;
-                [all, 1 << 16, i32::MAX, -2, i32::MIN].map(|n| n.to_be_bytes().to_vec()).into()
+                [all, 1 << 16, i32::MAX, -2, i32::MIN]
+                    .map(|n| n.to_be_bytes().to_vec())
+                    .into()
             };
             for bytes in hostile {
                 let body = writer.replaced(range, &bytes);
                 let found = fault(api, version, &body);
-                assert!(found.is_some(), "{} {version}: {whose:?} {bytes:?}", api.name);
+                assert!(
+                    found.is_some(),
+                    "{} {version}: {whose:?} {bytes:?}",
+                    api.name
+                );
             }
         }
     }
@@ -191,9 +216,18 @@ fn null_is_refused_where_it_is_no_value() {
             if null == Null::Allowed {
                 continue;
             }
-            let bytes = if writer.is_flexible { vec![0] } else { vec![0xff; range.len()] };
+            let bytes = if writer.is_flexible {
+                vec![0]
+            } else {
+                vec![0xff; range.len()]
+            };
             let found = fault(api, version, &writer.replaced(range, &bytes));
-            assert_eq!(found, Some(BodyFault::Null), "{} {version} {whose:?}", api.name);
+            assert_eq!(
+                found,
+                Some(BodyFault::Null),
+                "{} {version} {whose:?}",
+                api.name
+            );
         }
     }
 }
@@ -241,20 +275,32 @@ fn known_tags_are_walked_to_their_very_end() {
     let early = fault(api, 14, &fetch_with_tags(14, &state));
     assert_eq!(early, Some(BodyFault::TagVersion(1)));
     let long = [vec![1, 1, 14], vec![0; 14]].concat();
-    assert_eq!(fault(api, 15, &fetch_with_tags(15, &long)), Some(BodyFault::LeftOver(1)));
+    assert_eq!(
+        fault(api, 15, &fetch_with_tags(15, &long)),
+        Some(BodyFault::LeftOver(1))
+    );
     let short = [vec![1, 1, 12], vec![0; 13]].concat();
     let found = fault(api, 15, &fetch_with_tags(15, &short));
     assert_eq!(found, Some(BodyFault::Truncated { needed: 1, left: 0 }));
     // The cluster's id, null and "x".
     assert_eq!(fault(api, 15, &fetch_with_tags(15, &[1, 0, 1, 0])), None);
-    assert_eq!(fault(api, 15, &fetch_with_tags(15, &[1, 0, 2, 2, b'x'])), None);
+    assert_eq!(
+        fault(api, 15, &fetch_with_tags(15, &[1, 0, 2, 2, b'x'])),
+        None
+    );
 }
 
 #[test]
 fn strings_are_text_and_not_too_long() {
     let api = served(22).unwrap();
     let body = |text: &[u8]| {
-        [varint(text.len() as u32 + 1), text.to_vec(), vec![0; 4], vec![0]].concat()
+        [
+            varint(text.len() as u32 + 1),
+            text.to_vec(),
+            vec![0; 4],
+            vec![0],
+        ]
+        .concat()
     };
     assert_eq!(fault(api, 2, &body("雨".as_bytes())), None);
     assert_eq!(fault(api, 2, &body(&[0xe9])), Some(BodyFault::NotUtf8));
@@ -279,19 +325,29 @@ fn elements_that_blow_up_are_refused() {
     // Metadata 9: topics with an empty name.
     let body = |count: u32| {
         let mut body = varint(count + 1);
-        body.extend(vec![1, 0].repeat(count as usize));
+        body.extend([1, 0].repeat(count as usize));
         body.extend([1, 0, 0, 0]);
         body
     };
     let small = body(10_000);
     let memory = check_body(api, 9, &small).unwrap();
-    assert!(memory > 30 * small.len(), "{memory} for {} bytes", small.len());
-    assert!(matches!(fault(api, 9, &body(1_000_000)), Some(BodyFault::Memory { .. })));
+    assert!(
+        memory > 30 * small.len(),
+        "{memory} for {} bytes",
+        small.len()
+    );
+    assert!(matches!(
+        fault(api, 9, &body(1_000_000)),
+        Some(BodyFault::Memory { .. })
+    ));
     // A tag in each element costs more than the element.
     let mut tagged = varint(3000 + 1);
-    tagged.extend(vec![1, 1, 50, 0].repeat(3000));
+    tagged.extend([1, 1, 50, 0].repeat(3000));
     tagged.extend([1, 0, 0, 0]);
-    assert!(matches!(fault(api, 9, &tagged), Some(BodyFault::Memory { .. })));
+    assert!(matches!(
+        fault(api, 9, &tagged),
+        Some(BodyFault::Memory { .. })
+    ));
 }
 
 #[test]

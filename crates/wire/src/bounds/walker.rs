@@ -36,7 +36,14 @@ impl<'a> Walker<'a> {
         memory_limit: usize,
     ) -> Self {
         let cursor = Cursor::new(body);
-        Self { cursor, version, is_flexible, memory: 0, memory_limit, field: "" }
+        Self {
+            cursor,
+            version,
+            is_flexible,
+            memory: 0,
+            memory_limit,
+            field: "",
+        }
     }
 
     /// Name of the field that was read last.
@@ -100,7 +107,9 @@ impl<'a> Walker<'a> {
             return Err(BodyFault::StringLength(length));
         }
         let text = self.cursor.take(length)?;
-        std::str::from_utf8(text).map(drop).map_err(|_| BodyFault::NotUtf8)
+        std::str::from_utf8(text)
+            .map(drop)
+            .map_err(|_| BodyFault::NotUtf8)
     }
 
     fn array(&mut self, element: Element, null: Null) -> Result<(), BodyFault> {
@@ -113,7 +122,10 @@ impl<'a> Walker<'a> {
         let extent = element.extent(self.version, self.is_flexible);
         let least = count.saturating_mul(extent.least.max(1));
         if least > self.cursor.left() {
-            return Err(BodyFault::Truncated { needed: least, left: self.cursor.left() });
+            return Err(BodyFault::Truncated {
+                needed: least,
+                left: self.cursor.left(),
+            });
         }
         self.charge(count.saturating_mul(element.memory()))?;
         if extent.is_fixed {
@@ -177,7 +189,10 @@ impl<'a> Walker<'a> {
     fn charge(&mut self, bytes: usize) -> Result<(), BodyFault> {
         self.memory = self.memory.saturating_add(bytes);
         if self.memory > self.memory_limit {
-            return Err(BodyFault::Memory { needed: self.memory, limit: self.memory_limit });
+            return Err(BodyFault::Memory {
+                needed: self.memory,
+                limit: self.memory_limit,
+            });
         }
         Ok(())
     }

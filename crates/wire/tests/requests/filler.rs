@@ -17,11 +17,21 @@ pub(crate) struct Filler<'a> {
 impl<'a> Filler<'a> {
     pub(crate) fn seeded(api: &'static ServedApi, version: i16, seed: u64) -> Self {
         let state = Some(seed ^ 0x9e37_79b9_7f4a_7c15);
-        Self { api, version, bytes: &[], state }
+        Self {
+            api,
+            version,
+            bytes: &[],
+            state,
+        }
     }
 
     pub(crate) fn from_bytes(api: &'static ServedApi, version: i16, bytes: &'a [u8]) -> Self {
-        Self { api, version, bytes, state: None }
+        Self {
+            api,
+            version,
+            bytes,
+            state: None,
+        }
     }
 
     pub(crate) fn byte(&mut self) -> u8 {
@@ -29,7 +39,9 @@ impl<'a> Filler<'a> {
             self.bytes = rest;
             return *first;
         }
-        let Some(state) = &mut self.state else { return 0 };
+        let Some(state) = &mut self.state else {
+            return 0;
+        };
         // xorshift64*
         *state ^= *state >> 12;
         *state ^= *state << 25;
@@ -73,9 +85,15 @@ impl<'a> Filler<'a> {
     pub(crate) fn text(&mut self) -> StrBytes {
         let words = ["a", "topic-", "orders", "é", "雨", "", "group.", "_x"];
         let count = self.below(4);
-        let text: String = (0..count).map(|_| words[usize::from(self.below(8))]).collect();
+        let text: String = (0..count)
+            .map(|_| words[usize::from(self.below(8))])
+            .collect();
         // Lengths whose varint has two bytes.
-        let text = if self.below(32) == 31 { text.repeat(40) } else { text };
+        let text = if self.below(32) == 31 {
+            text.repeat(40)
+        } else {
+            text
+        };
         StrBytes::from_string(text)
     }
 
@@ -103,6 +121,8 @@ impl<'a> Filler<'a> {
             return BTreeMap::new();
         }
         let count = self.below(4);
-        (0..count).map(|_| (10 + i32::from(self.int16().unsigned_abs()), self.blob())).collect()
+        (0..count)
+            .map(|_| (10 + i32::from(self.int16().unsigned_abs()), self.blob()))
+            .collect()
     }
 }

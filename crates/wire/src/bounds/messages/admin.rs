@@ -41,7 +41,9 @@ pub(super) static METADATA: Struct = Struct::of::<MetadataRequest>(&[
     field("topics", array(&METADATA_TOPIC)).until(0),
     field("topics", nullable_array(&METADATA_TOPIC)).since(1),
     field("allow_auto_topic_creation", BOOL).since(4),
-    field("include_cluster_authorized_operations", BOOL).since(8).until(10),
+    field("include_cluster_authorized_operations", BOOL)
+        .since(8)
+        .until(10),
     field("include_topic_authorized_operations", BOOL).since(8),
 ]);
 
@@ -70,10 +72,8 @@ static CREATABLE_REPLICA_ASSIGNMENT: Struct = Struct::of::<CreatableReplicaAssig
     field("broker_ids", INT32_ARRAY),
 ]);
 
-static CREATABLE_TOPIC_CONFIG: Struct = Struct::of::<CreatableTopicConfig>(&[
-    field("name", STRING),
-    field("value", NULLABLE_STRING),
-]);
+static CREATABLE_TOPIC_CONFIG: Struct =
+    Struct::of::<CreatableTopicConfig>(&[field("name", STRING), field("value", NULLABLE_STRING)]);
 
 pub(super) static DELETE_TOPICS: Struct = Struct::of::<DeleteTopicsRequest>(&[
     field("topics", array(&DELETE_TOPIC_STATE)).since(6),
@@ -123,10 +123,8 @@ static ALTER_CONFIGS_RESOURCE: Struct = Struct::of::<AlterConfigsResource>(&[
     field("configs", array(&ALTERABLE_CONFIG)),
 ]);
 
-static ALTERABLE_CONFIG: Struct = Struct::of::<AlterableConfig>(&[
-    field("name", STRING),
-    field("value", NULLABLE_STRING),
-]);
+static ALTERABLE_CONFIG: Struct =
+    Struct::of::<AlterableConfig>(&[field("name", STRING), field("value", NULLABLE_STRING)]);
 
 pub(super) static INCREMENTAL_ALTER_CONFIGS: Struct =
     Struct::of::<IncrementalAlterConfigsRequest>(&[
@@ -171,7 +169,5 @@ pub(super) static DESCRIBE_TOPIC_PARTITIONS: Struct =
 
 static TOPIC_REQUEST: Struct = Struct::of::<TopicRequest>(&[field("name", STRING)]);
 
-static CURSOR: Struct = Struct::of::<Cursor>(&[
-    field("topic_name", STRING),
-    field("partition_index", INT32),
-]);
+static CURSOR: Struct =
+    Struct::of::<Cursor>(&[field("topic_name", STRING), field("partition_index", INT32)]);

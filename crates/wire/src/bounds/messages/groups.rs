@@ -16,9 +16,7 @@ use kafka_protocol::messages::offset_delete_request::{
 use kafka_protocol::messages::offset_fetch_request::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
-use kafka_protocol::messages::sync_group_request::{
-    SyncGroupRequest, SyncGroupRequestAssignment,
-};
+use kafka_protocol::messages::sync_group_request::{SyncGroupRequest, SyncGroupRequestAssignment};
 
 use crate::bounds::schema::{
     BOOL, BYTES, INT8, INT32, INT32_ARRAY, INT64, NULLABLE_STRING, STRING, STRING_ARRAY, Struct,
@@ -49,7 +47,9 @@ static OFFSET_COMMIT_PARTITION: Struct = Struct::of::<OffsetCommitRequestPartiti
 pub(super) static OFFSET_FETCH: Struct = Struct::of::<OffsetFetchRequest>(&[
     field("group_id", STRING).until(7),
     field("topics", array(&OFFSET_FETCH_TOPIC)).until(1),
-    field("topics", nullable_array(&OFFSET_FETCH_TOPIC)).since(2).until(7),
+    field("topics", nullable_array(&OFFSET_FETCH_TOPIC))
+        .since(2)
+        .until(7),
     field("groups", array(&OFFSET_FETCH_GROUP)).since(8),
     field("require_stable", BOOL).since(7),
 ]);

@@ -54,7 +54,10 @@ pub(super) static FETCH: Struct = Struct::of::<FetchRequest>(&[
 ])
 .tagged(&[
     tag(0, field("cluster_id", NULLABLE_STRING).since(12)),
-    tag(1, field("replica_state", Kind::Struct(&REPLICA_STATE)).since(15)),
+    tag(
+        1,
+        field("replica_state", Kind::Struct(&REPLICA_STATE)).since(15),
+    ),
 ]);
 
 static REPLICA_STATE: Struct = Struct::of::<ReplicaState>(&[
