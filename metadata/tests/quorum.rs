@@ -293,3 +293,20 @@ async fn concurrent_requests_are_decided_one_after_the_other() {
         "{late:?}"
     );
 }
+
+// DESIGN §8: two writers on one directory would be the end of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_that_is_dropped_without_shutdown_keeps_the_lock_while_it_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..5 {
+        drop(Metadata::open(options(dir.path())).await.unwrap());
+        // The tasks of the quorum end by themselves; until then the directory is in use.
+        loop {
+            match Metadata::open(options(dir.path())).await {
+                Ok(metadata) => break metadata.shutdown().await,
+                Err(OpenError::Locked(_)) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from broker import ROOT, Broker, die_with_parent
+from broker import ROOT, Broker, die_with_parent, inherited
 from checks import Failed
 
 # Lines of level WARN or ERROR that are part of normal life in these tests, each with its reason.
@@ -59,7 +59,7 @@ class Strandline(Broker):
         self.log_path.write_text("")
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                                            preexec_fn=die_with_parent, env={**os.environ, **self.env}, cwd=self.dir)
+                                            preexec_fn=die_with_parent, env={**inherited(), **self.env}, cwd=self.dir)
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
