@@ -11,6 +11,8 @@ mod fill;
 #[expect(dead_code, reason = "the fuzzer uses the rest")]
 mod filler;
 
+use std::path::Path;
+
 use bytes::Bytes;
 use strandline_wire::messages as m;
 use strandline_wire::{
@@ -131,6 +133,18 @@ fn encode(message: &impl Encodable, version: i16) -> Bytes {
     let mut out = bytes::BytesMut::new();
     message.encode(&mut out, version).unwrap();
     out.freeze()
+}
+
+/// The seeds are written by `examples/fuzz_seeds.rs`.
+#[test]
+fn the_fuzzer_starts_from_a_frame_of_every_version() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/frame");
+    for (api, version) in every_version() {
+        let seed = std::fs::read(folder.join(format!("{}-{version}", api.name))).unwrap();
+        let (header, body) = parse_header(Bytes::from(seed).slice(1..)).unwrap();
+        assert_eq!((header.api, header.version), (api, version));
+        assert!(check_body(api, version, &body).is_ok(), "{} {version}", api.name);
+    }
 }
 
 // W-3
