@@ -63,6 +63,8 @@ pub(crate) enum ServerError {
     Bucket { url: String, source: BucketError },
     #[error("open the cold tier")]
     Tier(#[from] TieringError),
+    #[error("the metadata log failed: {0}")]
+    MetadataLost(String),
     #[error("register with the controller")]
     Register(#[from] RequestError),
 }
@@ -103,13 +105,17 @@ async fn serve(config: BrokerConfig) -> Result<(), ServerError> {
         tokio::spawn(accept);
     }
     http_state.set_ready(&broker);
-    stop.await;
+    let lost = tokio::select! {
+        () = stop => None,
+        why = broker.metadata.stopped() => Some(why),
+    };
     tracing::info!("stopping");
     http_state.set_stopping();
     shutdown.cancel();
     close(&broker).await;
     tracing::info!("stopped");
-    Ok(())
+    // Without its metadata a broker would act on what is no longer true.
+    lost.map_or(Ok(()), |why| Err(ServerError::MetadataLost(why)))
 }
 
 /// Completes at SIGTERM or SIGINT; listening starts at once, so that no signal is missed.

@@ -256,7 +256,7 @@ async fn concurrent_requests_are_decided_one_after_the_other() {
     let metadata = Metadata::open(options(dir.path())).await.unwrap();
     let epoch = metadata.register_broker(broker()).await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..50 {
+    for task in 0..50 {
         let metadata = metadata.clone();
         tasks.spawn(async move {
             let block = metadata
@@ -273,8 +273,11 @@ async fn concurrent_requests_are_decided_one_after_the_other() {
                 .unwrap()
                 .remove(0)
                 .is_ok();
-            // M-8: what was answered is in the image.
             assert!(metadata.image().topics().by_name("same").is_some());
+            // M-8: what was answered is in the image.
+            let own = format!("own-{task}");
+            create(&metadata, vec![topic(&own, 1)]).await;
+            assert!(metadata.image().topics().by_name(&own).is_some());
             (block.first, created)
         });
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use strandline_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, TopicName};
-use strandline_wire::{Decodable, Encodable, HeaderVersion, StrBytes};
+use strandline_wire::{Decodable, HeaderVersion, Request, StrBytes};
 use tempfile::TempDir;
 
 /// Nothing in these tests takes longer.
@@ -19,15 +19,6 @@ pub(crate) fn text(value: impl Into<String>) -> StrBytes {
 
 pub(crate) fn topic_name(name: &str) -> TopicName {
     TopicName(text(name))
-}
-
-/// The API key of a request type.
-pub(crate) trait Request: Encodable + HeaderVersion {
-    const KEY: i16;
-}
-
-impl<T: kafka_protocol::protocol::Request> Request for T {
-    const KEY: i16 = <T as kafka_protocol::protocol::Request>::KEY;
 }
 
 /// The real binary with a data directory of its own; killed at the end.

@@ -86,7 +86,9 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
                 "has {lines} lines of code, more than {MAX_CODE_LINES}"
             ));
         }
-        if place.ends_with("/lib.rs") && source.text.lines().count() > MAX_LIB_LINES {
+        // The patch of a foreign crate is one file on purpose.
+        let is_patch = place.starts_with("metadata/base2histogram/");
+        if !is_patch && place.ends_with("/lib.rs") && source.text.lines().count() > MAX_LIB_LINES {
             report(format!(
                 "is longer than {MAX_LIB_LINES} lines: a lib.rs holds no logic"
             ));
