@@ -281,7 +281,9 @@ impl Log {
             base,
             kind,
         };
-        self.dir.files.open(key, &self.folder, create)
+        self.dir
+            .files
+            .spare(|| self.dir.files.open(key, &self.folder, create))
     }
 
     pub(crate) fn shared(&self) -> Option<Arc<Self>> {

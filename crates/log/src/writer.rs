@@ -123,7 +123,8 @@ fn do_item(dir: &Arc<DirShared>, log: &Arc<Log>, item: &WriteItem) -> Result<(),
         WriteItem::Roll(roll) => roll_files(dir, log, roll),
         WriteItem::Epochs(text) => {
             let path = log.folder().join(leader_epochs::FILE_NAME);
-            sys::replace_file(&path, text.as_bytes(), false)
+            dir.files
+                .spare(|| sys::replace_file(&path, text.as_bytes(), false))
         }
         WriteItem::Aborted(aborted) => {
             let base = log.lock_state().writing;
@@ -232,6 +233,10 @@ fn flush_if_due(
         let path = || SegmentFile::Log.path(log.folder(), target.base);
         file.sync_data()
             .map_err(|e| LogError::io("flush", path(), e))?;
+        if target.position == 0 {
+            sys::sync_folder(&path())?;
+            sys::sync_folder(log.folder())?;
+        }
         return Ok(true);
     }
     let is_planned = target.flush_ms == i64::MAX
@@ -355,13 +360,16 @@ fn roll_files(dir: &DirShared, log: &Arc<Log>, roll: &RollItem) -> Result<(), Lo
     };
     seal_files(log, sealed)?;
     let snapshot = SegmentFile::ProducerSnapshot.path(log.folder(), roll.base);
-    sys::replace_file(&snapshot, &roll.producer_snapshot, false)?;
+    dir.files
+        .spare(|| sys::replace_file(&snapshot, &roll.producer_snapshot, false))?;
     log.open_file(roll.base, SegmentFile::Log, true)?;
     let mut state = log.lock_state();
     state.writing = roll.base;
     log.wake_waiters(&state);
     drop(state);
-    dir.janitor
-        .add(Chore::Flush(Arc::downgrade(log), roll.base), 0);
+    dir.janitor.add(
+        Chore::FlushRolled(Arc::downgrade(log), sealed, roll.base),
+        0,
+    );
     Ok(())
 }

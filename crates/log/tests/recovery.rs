@@ -91,10 +91,29 @@ fn damage_below_the_recovery_point_is_an_error_not_a_cut() {
     fs::write(&path, &whole[..whole.len() - 5]).unwrap();
     let error = fixture.try_load().unwrap_err();
     assert!(matches!(error, LogError::Corrupt { .. }), "{error}");
+    // The others are not concerned, and this one can be given up.
+    let tp = crate::support::partition();
+    let other = fixture
+        .dir()
+        .create_log(tp.clone(), fixture.topic_id, small());
+    assert!(matches!(other, Err(LogError::AlreadyExists(_))));
     fixture.crash();
     fs::write(&path, whole).unwrap();
     fixture.load();
     assert_eq!(fixture.log().log_end_offset(), 60);
+    assert!(matches!(
+        fixture.dir().delete_unloaded(&tp),
+        Err(LogError::AlreadyExists(_))
+    ));
+    fixture.crash();
+    fixture.open_dir();
+    fixture.dir().delete_unloaded(&tp).unwrap();
+    fixture.dir().delete_unloaded(&tp).unwrap();
+    let fresh = fixture
+        .dir()
+        .create_log(tp, fixture.topic_id, small())
+        .unwrap();
+    assert_eq!(fresh.log_end_offset(), 0);
 }
 
 // L-21

@@ -6,7 +6,9 @@
 )]
 
 mod chain;
+mod disk_cache;
 mod faults;
+mod hot_log;
 mod lookups;
 mod read;
 mod retention;
