@@ -66,8 +66,8 @@ class SeaweedFS:
     def environment(access_key=ACCESS_KEY, secret_key=SECRET_KEY):
         return {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key, "AWS_EC2_METADATA_DISABLED": "true"}
 
-    def request(self, method, path, body=b""):
-        """One request signed with AWS's version 4 scheme; returns (status, body)."""
+    def signed_headers(self, method, path, body=b""):
+        """The headers of one request (path with its query, if any) signed with AWS's version 4 scheme."""
         now = datetime.datetime.now(datetime.timezone.utc)
         stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
         path, _, query = path.partition("?")
@@ -83,6 +83,12 @@ class SeaweedFS:
             key = hmac.new(key, part.encode(), hashlib.sha256).digest()
         signature = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
         headers["authorization"] = f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/{scope}, SignedHeaders={names}, Signature={signature}"
+        return headers
+
+    def request(self, method, path, body=b""):
+        """Sends one signed request; returns (status, body)."""
+        headers = self.signed_headers(method, path, body)
+        path, _, query = path.partition("?")
         url = self.endpoint + quote(path) + (f"?{query}" if query else "")
         try:
             with urllib.request.urlopen(urllib.request.Request(url, data=body or None, method=method, headers=headers), timeout=10) as answer:
