@@ -36,7 +36,9 @@ class SeaweedFS:
         log = open(self.dir / "weed.log", "ab")
         self.process = subprocess.Popen(
             [str(TOOLS / "venv/bin/weed"), "server", "-s3", f"-s3.config={self.dir / 's3.json'}", f"-dir={self.dir}", "-ip=127.0.0.1",
-             "-ip.bind=127.0.0.1", "-volume.max=200", "-master.volumeSizeLimitMB=256",
+             "-ip.bind=127.0.0.1", "-volume.max=200", "-master.volumeSizeLimitMB=256", "-master.telemetry=false",
+             # two services on ports of their own that nobody here needs, and of which only one can be on a machine
+             "-s3.port.iceberg=0", "-s3.port.lance=0",
              *(f"-{name}={port}" for name, port in self.ports.items())],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
         wait_until(lambda: self.request("GET", "/")[0] == 200, "SeaweedFS to answer", timeout=60)

@@ -29,7 +29,7 @@ def options(words):
     parser.add_argument("--cold-mb", type=int, help="MB tiered and replayed (1200)")
     parser.add_argument("--keep-pages", action="store_true", help="cold replay: leave the store's files in the page cache")
     parser.add_argument("--perf", type=Path, metavar="FOLDER", help="profile Strandline in each scenario (perf record, then text)")
-    parser.add_argument("--limit", type=int, help="seconds after which the whole run is ended (120 in a smoke, else 7200)")
+    parser.add_argument("--limit", type=int, help="seconds after which the whole run is ended (180 in a smoke, else 7200)")
     return parser.parse_args(words)
 
 
@@ -49,7 +49,7 @@ def document_of(asked, bench, words, folder):
 def main(words=None):
     asked = options(words)
     scenarios, sizes = chosen(asked.scenarios), sizes_of(asked)
-    accounting.limit_run(asked.limit or (120 if asked.smoke else 7200))
+    accounting.limit_run(asked.limit or (180 if asked.smoke else 7200))
     kinds = ("strandline", "kafka") if asked.against else ("strandline",)
     rounds = asked.rounds or (3 if asked.against and not asked.smoke else 1)
     with runner.working_folder(asked.dir) as folder:

@@ -17,7 +17,7 @@ def span(metric, found):
 
 
 def verdict(goal):
-    return goal["verdict"] if goal["value"] is None else f"{goal['verdict']} ({goal['value']:.2f})"
+    return goal["verdict"] if goal["value"] is None else f"{goal['verdict']} ({goal['value']:.3g})"
 
 
 def row_cells(row):

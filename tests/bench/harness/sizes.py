@@ -13,11 +13,12 @@ class Sizes:
     tail: int = 500_000_000        # produced while consumers follow
     tail_rate: int = 100_000_000   # per second
     cold: int = 1_200_000_000      # tiered, then replayed
+    cold_segment: int = 16 << 20
     floor: int = 1_000_000_000
     starts: int = 5
     idle_s: float = 3.0
 
 
 FULL = Sizes()
-SMOKE = Sizes(warm=8_000_000, hot=32_000_000, small=8_000_000, tail=16_000_000, tail_rate=32_000_000, cold=64_000_000, floor=64_000_000,
+SMOKE = Sizes(warm=8_000_000, hot=32_000_000, small=8_000_000, tail=16_000_000, tail_rate=32_000_000, cold=64_000_000, cold_segment=1 << 20, floor=64_000_000,
               starts=1, idle_s=1.0)

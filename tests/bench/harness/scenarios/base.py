@@ -20,7 +20,8 @@ def hot_metrics(span, found, records_bytes=None):
         "mb_per_s": found["bytes"] / 1e6 / found["seconds"],
         "cpu_s_per_gb": span.cpu_s / gb,
         "cpu_s_per_mrec": span.cpu_s / (found["messages"] / 1e6),
-        "system_share": min(1.0, span.system_s / span.cpu_s) if span.cpu_s else 0.0,
+        # counted in ticks, so short measurements have none
+        **({"system_share": min(1.0, span.system_s / span.cpu_s)} if span.cpu_s > 0.2 else {}),
         "peak_mib": span.peak_bytes / 2**20,
         "client_cpu_s_per_gb": found["client_cpu_s"] / gb,
         "foreign_share": span.foreign_share(found["client_cpu_s"]),

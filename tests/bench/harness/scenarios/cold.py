@@ -30,7 +30,7 @@ class Place:
 def fill(bench, place, topic):
     """Produces and waits until all but the active segments are only in the bucket; what that cost."""
     broker = place.broker
-    clients.create(broker, topic, PARTITIONS, segment_bytes=16 << 20, local_retention_bytes=1, remote_storage_enable="true",
+    clients.create(broker, topic, PARTITIONS, segment_bytes=bench.sizes.cold_segment, local_retention_bytes=1, remote_storage_enable="true",
                    file_delete_delay_ms=100)
     with bench.measured(broker, helpers=place.helpers) as span:
         found = clients.produce(broker, topic, bench.sizes.cold, partitions=PARTITIONS)
