@@ -35,6 +35,11 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def inherited():
+    """The environment for a broker: settings come as STRANDLINE_..., so the harness's own names of that form stay out."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE_")}
+
+
 class Broker:
     """A broker process on free loopback ports with a data directory that outlives restarts."""
 
@@ -73,7 +78,7 @@ class Broker:
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                preexec_fn=die_with_parent, env={**os.environ, **self.environment(), **self.env}, cwd=self.dir)
+                preexec_fn=die_with_parent, env={**inherited(), **self.environment(), **self.env}, cwd=self.dir)
 
     def start(self):
         """Starts the process and returns when it is ready; a process that ends early raises with its last log lines."""

@@ -33,6 +33,11 @@ class Story:
         self.chance = random.Random(11)
         self.sent = ledger.rows(0, COUNT)
 
+    def start(self):
+        self.broker.start()
+        for topic in ("hot", "cold"):
+            wait_until(lambda: wire.list_offset(self.broker.bootstrap, topic, 0, wire.LATEST) >= 0, f"{topic} to answer", 20)
+
     def never_wrong(self, topic, start=0, seconds=6):
         """Reads what it can for a while, without the client's own checksum check; each record must be right. Returns the number of records."""
         consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "judge", "enable.auto.commit": False, "check.crcs": False,
@@ -63,7 +68,7 @@ class Story:
         """Stops, removes the chunk cache, starts: the next reads go to the bucket."""
         self.broker.terminate()
         shutil.rmtree(self.broker.dir / "data" / "cache", ignore_errors=True)
-        self.broker.start()
+        self.start()
 
     def objects(self, manifest=False):
         files = [path for path in self.broker.bucket_dir().rglob("*") if path.is_file() and ("manifest" in str(path.relative_to(self.broker.bucket_dir()))) == manifest]
@@ -123,12 +128,12 @@ class Story:
         files = [path for path in (self.broker.dir / "data" / "cache").rglob("*") if path.is_file() and path.stat().st_size]
         for path in files:
             damage(path, self.chance, places=max(20, path.stat().st_size // 4096))
-        self.broker.start()
+        self.start()
         self.all_right("cold")
         self.broker.kill()
         for path in files:
             path.write_bytes(self.chance.randbytes(min(path.stat().st_size, 1 << 20)) if path.exists() else b"")
-        self.broker.start()
+        self.start()
         self.all_right("cold")
 
     def manifests(self):
@@ -153,7 +158,7 @@ class Story:
             equal(earliest, 0, "the log start, while the manifest cannot be read")
         newest.write_bytes(kept)
         self.broker.kill()
-        self.broker.start()
+        self.start()
         self.all_right("cold")
         self.all_right("hot")
 
@@ -171,7 +176,7 @@ class Story:
                 for path in [*(self.broker.log_dir() / topic).glob("*.index"), *(self.broker.log_dir() / topic).glob("*.timeindex")]:
                     if path.stat().st_size:
                         how(path)
-            self.broker.start()
+            self.start()
             require(self.never_wrong("hot") == COUNT, "records are missing")
             self.all_right("hot")
             self.all_right("cold")
@@ -189,16 +194,16 @@ class Story:
         self.stopped(kill=False)
         for path in (self.broker.log_dir() / "hot-0").glob("*.snapshot"):
             path.write_bytes(self.chance.randbytes(max(path.stat().st_size, 50)))
-        self.broker.start()
+        self.start()
         self.all_right("hot")
 
     def checkpoints(self):
         """checkpoint files that are garbage"""
         self.stopped(kill=True)
-        for path in self.broker.log_dir().glob("*checkpoint"):
+        for path in self.broker.log_dir().glob("*-checkpoint"):
             path.write_bytes(b"\xff\xfenonsense\n")
         (self.broker.log_dir() / "hot-0" / "leader-epoch-checkpoint").write_bytes(b"nonsense")
-        self.broker.start()
+        self.start()
         self.all_right("hot")
         self.all_right("cold")
 
@@ -212,21 +217,21 @@ class Story:
             self.broker.kill()
             with open(self.active_log("hot"), "ab") as log:
                 log.write(tail)
-            self.broker.start()
+            self.start()
             equal(wire.list_offset(self.broker.bootstrap, "hot", 0, wire.LATEST), COUNT, "end of the log")
         more = ledger.rows(COUNT, COUNT + 50)
         load.send(self.broker, "hot", more)
         ledger.compare(load.read_all(self.broker, "hot"), self.sent + more)
         self.broker.terminate()
         dump_log_dir(self.broker.log_dir())
-        self.broker.start()
+        self.start()
 
     def damaged_log(self):
         """a sealed segment of the hot log with changed bits: never wrong data"""
         self.broker.terminate()
         victim = sorted((self.broker.log_dir() / "hot-0").glob("*.log"))[1]
         damage(victim, self.chance, places=5)
-        self.broker.start()
+        self.start()
         consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "judge", "check.crcs": True, "auto.offset.reset": "error",
                              "enable.auto.commit": False, "log_level": 0})
         consumer.assign([TopicPartition("hot", 0, 0)])
