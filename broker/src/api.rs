@@ -80,7 +80,11 @@ pub(crate) async fn dispatch(
 ) -> Result<Slot, WireError> {
     let started = Instant::now();
     let api = header.api;
-    let context = RequestContext { broker: Arc::clone(broker), client: client.clone(), header };
+    let context = RequestContext {
+        broker: Arc::clone(broker),
+        client: client.clone(),
+        header,
+    };
     let slot = start(context, body).await?;
     Ok(match slot {
         Slot::Ready(outcome) => {

@@ -50,14 +50,19 @@ pub(crate) async fn create_consumer_offsets(broker: &Broker) -> Result<(), Reque
     let configs = [
         ("cleanup.policy", "compact".to_owned()),
         ("compression.type", "producer".to_owned()),
-        ("segment.bytes", broker.config.offsets_topic_segment_bytes().to_string()),
+        (
+            "segment.bytes",
+            broker.config.offsets_topic_segment_bytes().to_string(),
+        ),
     ];
     let topic = NewTopic {
         name: CONSUMER_OFFSETS_TOPIC.to_owned(),
         num_partitions: broker.config.offsets_topic_num_partitions(),
         replication_factor: broker.config.offsets_topic_replication_factor().min(alive),
         assignments: Vec::new(),
-        configs: configs.map(|(name, value)| (name.to_owned(), Some(value))).into(),
+        configs: configs
+            .map(|(name, value)| (name.to_owned(), Some(value)))
+            .into(),
     };
     create(broker, topic).await
 }

@@ -73,7 +73,8 @@ impl Broker {
         request: CreateTopics,
         timeout: Duration,
     ) -> Result<PerTopic<CreatedTopic>, RequestError> {
-        self.follow(timeout, self.metadata.create_topics(request)).await
+        self.follow(timeout, self.metadata.create_topics(request))
+            .await
     }
 
     pub(crate) async fn delete_topics(
@@ -81,7 +82,8 @@ impl Broker {
         topics: Vec<TopicRef>,
         timeout: Duration,
     ) -> Result<PerTopic<DeletedTopic>, RequestError> {
-        self.follow(timeout, self.metadata.delete_topics(topics)).await
+        self.follow(timeout, self.metadata.delete_topics(topics))
+            .await
     }
 
     pub(crate) async fn create_partitions(
@@ -90,14 +92,19 @@ impl Broker {
         validate_only: bool,
         timeout: Duration,
     ) -> Result<PerTopic<()>, RequestError> {
-        self.follow(timeout, self.metadata.create_partitions(topics, validate_only)).await
+        self.follow(
+            timeout,
+            self.metadata.create_partitions(topics, validate_only),
+        )
+        .await
     }
 
     pub(crate) async fn alter_configs(
         &self,
         request: AlterConfigs,
     ) -> Result<PerTopic<()>, RequestError> {
-        self.follow(INTERNAL_TIMEOUT, self.metadata.alter_configs(request)).await
+        self.follow(INTERNAL_TIMEOUT, self.metadata.alter_configs(request))
+            .await
     }
 
     /// Waits for a change of the metadata, and until the partitions here follow it: the client's
@@ -117,7 +124,9 @@ impl Broker {
         };
         // A timeout of 0 is "do not wait"; what is needed to start the change is waited for.
         let timeout = timeout.max(Duration::from_millis(1));
-        tokio::time::timeout(timeout, followed).await.unwrap_or(Err(RequestError::Timeout))
+        tokio::time::timeout(timeout, followed)
+            .await
+            .unwrap_or(Err(RequestError::Timeout))
     }
 }
 
@@ -131,7 +140,11 @@ pub(crate) struct ProducerIds {
 
 impl ProducerIds {
     pub(crate) fn new(node_id: BrokerId, broker_epoch: i64) -> Self {
-        Self { broker_epoch, node_id, block: Mutex::new(None) }
+        Self {
+            broker_epoch,
+            node_id,
+            block: Mutex::new(None),
+        }
     }
 
     /// An id that was never given before, in the whole cluster.
@@ -140,7 +153,9 @@ impl ProducerIds {
             if let Some(id) = self.take() {
                 return Ok(id);
             }
-            let block = metadata.allocate_producer_ids(self.node_id, self.broker_epoch).await?;
+            let block = metadata
+                .allocate_producer_ids(self.node_id, self.broker_epoch)
+                .await?;
             let mut current = self.block.lock();
             // Of two blocks that come at the same time the first is used up first.
             if current.as_ref().is_none_or(|b| b.count == 0) {

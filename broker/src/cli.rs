@@ -51,7 +51,10 @@ pub fn run() -> ExitCode {
             return ExitCode::from(if e.use_stderr() { EXIT_USAGE } else { 0 });
         }
     };
-    match cli.command.unwrap_or_else(|| Command::Server(ServerArgs::default())) {
+    match cli
+        .command
+        .unwrap_or_else(|| Command::Server(ServerArgs::default()))
+    {
         Command::Server(args) => run_server(&args),
         Command::Settings => {
             let text = strandline_config::reference_markdown();
@@ -75,7 +78,8 @@ fn run_server(args: &ServerArgs) -> ExitCode {
         LogLineFormat::Human => LineFormat::Human,
         LogLineFormat::Json => LineFormat::Json,
     };
-    if let Err(e) = strandline_telemetry::init_tracing(format, &loaded.config.strandline.log_level) {
+    if let Err(e) = strandline_telemetry::init_tracing(format, &loaded.config.strandline.log_level)
+    {
         complain(&e.to_string());
         return ExitCode::from(EXIT_USAGE);
     }
@@ -104,16 +108,19 @@ fn load(args: &ServerArgs) -> Result<Loaded, Vec<String>> {
     let environment = std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .collect();
-    let sources = Sources { file, environment, flags: args.set.clone() };
+    let sources = Sources {
+        file,
+        environment,
+        flags: args.set.clone(),
+    };
     let machine = Machine {
         memory_bytes: strandline_env::memory_bytes(),
         disk_free_bytes: &strandline_env::disk_free_bytes,
         host_name: strandline_env::host_name(),
         current_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
     };
-    BrokerConfig::load(&sources, &machine).map_err(|errors: ConfigErrors| {
-        errors.iter().map(ToString::to_string).collect()
-    })
+    BrokerConfig::load(&sources, &machine)
+        .map_err(|errors: ConfigErrors| errors.iter().map(ToString::to_string).collect())
 }
 
 /// An error with its causes, on one line.

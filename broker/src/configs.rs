@@ -35,7 +35,11 @@ impl Validator {
 }
 
 fn texts(errors: &ConfigErrors) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    errors
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 fn kind(name: &str) -> TopicKind {
@@ -81,7 +85,13 @@ impl ConfigValidator for Validator {
             }
             Scope::Broker => strandline_config::describe_broker(&broker, Some(&keys)),
         };
-        Some(entries.into_iter().next().and_then(|e| e.value).unwrap_or_default())
+        Some(
+            entries
+                .into_iter()
+                .next()
+                .and_then(|e| e.value)
+                .unwrap_or_default(),
+        )
     }
 }
 

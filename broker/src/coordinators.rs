@@ -5,13 +5,15 @@ mod shard;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use strandline_env::{Clock, Pool, Shutdown};
 use strandline_group_coordinator::{
-    GroupConfig, GroupDescription, GroupError, ListGroupsFilter, ListedGroup, OffsetFetchQuery,
-    FetchedTopic, Reply, Request, partition_for_group,
+    FetchedTopic, GroupConfig, GroupDescription, GroupError, ListGroupsFilter, ListedGroup,
+    OffsetFetchQuery, Reply, Request, partition_for_group,
 };
+use strandline_metadata::Metadata;
 use strandline_types::TopicName;
 
 use crate::coordinators::shard::Shard;
@@ -22,8 +24,10 @@ use crate::partition::Partition;
 #[derive(Debug)]
 pub(crate) struct GroupCoordinators {
     config: GroupConfig,
+    commit_timeout: Duration,
     clock: Clock,
     io: Pool,
+    metadata: Metadata,
     shutdown: Shutdown,
     shards: RwLock<Shards>,
 }
@@ -36,8 +40,24 @@ struct Shards {
 }
 
 impl GroupCoordinators {
-    pub(crate) fn new(config: GroupConfig, clock: Clock, io: Pool, shutdown: Shutdown) -> Self {
-        Self { config, clock, io, shutdown, shards: RwLock::default() }
+    pub(crate) fn new(
+        config: GroupConfig,
+        commit_timeout: Duration,
+        clock: Clock,
+        io: Pool,
+        metadata: Metadata,
+        shutdown: Shutdown,
+    ) -> Self {
+        let shards = RwLock::default();
+        Self {
+            config,
+            commit_timeout,
+            clock,
+            io,
+            metadata,
+            shutdown,
+            shards,
+        }
     }
 
     /// This broker leads a partition of `__consumer_offsets`; it is loaded in the background (G-71).
@@ -51,8 +71,10 @@ impl GroupCoordinators {
         let shard = Shard::start(
             Arc::clone(partition),
             self.config.clone(),
+            self.commit_timeout,
             self.clock.clone(),
             self.io.clone(),
+            self.metadata.clone(),
             self.shutdown.clone(),
         );
         shards.by_partition.insert(index, shard);
@@ -73,7 +95,11 @@ impl GroupCoordinators {
             return Err(GroupError::CoordinatorNotAvailable);
         }
         let index = partition_for_group(group_id, shards.partition_count);
-        shards.by_partition.get(&index).cloned().ok_or(GroupError::NotCoordinator)
+        shards
+            .by_partition
+            .get(&index)
+            .cloned()
+            .ok_or(GroupError::NotCoordinator)
     }
 
     /// Carries out a request that changes a group. Errors: the coordinator is elsewhere, or loads.

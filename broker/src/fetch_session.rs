@@ -68,7 +68,11 @@ struct Partitions {
 
 impl Partitions {
     fn put(&mut self, fetch: PartitionFetch) {
-        if let Some(cached) = self.orders.get(&fetch.key).and_then(|o| self.by_order.get_mut(o)) {
+        if let Some(cached) = self
+            .orders
+            .get(&fetch.key)
+            .and_then(|o| self.by_order.get_mut(o))
+        {
             cached.fetch = fetch;
             return;
         }
@@ -76,7 +80,11 @@ impl Partitions {
         self.next_order += 1;
         self.orders.insert(fetch.key.clone(), order);
         // No answer was sent yet, so the first one names the partition.
-        let cached = CachedPartition { fetch, high_watermark: -1, log_start_offset: -1 };
+        let cached = CachedPartition {
+            fetch,
+            high_watermark: -1,
+            log_start_offset: -1,
+        };
         self.by_order.insert(order, cached);
     }
 
@@ -87,8 +95,12 @@ impl Partitions {
     }
 
     fn move_to_end(&mut self, key: &PartitionKey) {
-        let Some(order) = self.orders.get_mut(key) else { return };
-        let Some(cached) = self.by_order.remove(order) else { return };
+        let Some(order) = self.orders.get_mut(key) else {
+            return;
+        };
+        let Some(cached) = self.by_order.remove(order) else {
+            return;
+        };
         *order = self.next_order;
         self.by_order.insert(self.next_order, cached);
         self.next_order += 1;
@@ -135,7 +147,10 @@ pub(crate) struct FetchContext {
 impl FetchSessions {
     /// `slots` is `max.incremental.fetch.session.cache.slots`.
     pub(crate) fn new(slots: usize) -> Self {
-        Self { slots, entries: Mutex::default() }
+        Self {
+            slots,
+            entries: Mutex::default(),
+        }
     }
 
     /// Number of live sessions.
@@ -162,7 +177,11 @@ impl FetchSessions {
         } else {
             None
         };
-        Ok(FetchContext { partitions: request.partitions, session, is_incremental: false })
+        Ok(FetchContext {
+            partitions: request.partitions,
+            session,
+            is_incremental: false,
+        })
     }
 
     fn continue_session(
@@ -171,8 +190,9 @@ impl FetchSessions {
         now_ms: i64,
     ) -> Result<FetchContext, ErrorCode> {
         let mut entries = self.entries.lock();
-        let entry =
-            entries.get_mut(&request.session_id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        let entry = entries
+            .get_mut(&request.session_id)
+            .ok_or(ErrorCode::FetchSessionIdNotFound)?;
         let shared = Arc::clone(&entry.session);
         let mut session = shared.lock();
         if session.next_epoch != request.epoch {
@@ -191,13 +211,21 @@ impl FetchSessions {
         if partitions.is_empty() {
             // F-48: nothing left to fetch.
             entries.remove(&request.session_id);
-            return Ok(FetchContext { partitions, session: None, is_incremental: false });
+            return Ok(FetchContext {
+                partitions,
+                session: None,
+                is_incremental: false,
+            });
         }
         session.next_epoch = next_epoch(session.next_epoch);
         entry.size = partitions.len();
         entry.last_used_ms = now_ms;
         drop(session);
-        Ok(FetchContext { partitions, session: Some(shared), is_incremental: true })
+        Ok(FetchContext {
+            partitions,
+            session: Some(shared),
+            is_incremental: true,
+        })
     }
 
     fn create(
@@ -222,8 +250,12 @@ impl FetchSessions {
             partitions.put(fetch.clone());
         }
         let uses_topic_ids = request.uses_topic_ids;
-        let session =
-            Arc::new(Mutex::new(Session { id, uses_topic_ids, next_epoch: 1, partitions }));
+        let session = Arc::new(Mutex::new(Session {
+            id,
+            uses_topic_ids,
+            next_epoch: 1,
+            partitions,
+        }));
         let entry = Entry {
             session: Arc::clone(&session),
             is_follower: request.is_follower,
@@ -237,12 +269,7 @@ impl FetchSessions {
 }
 
 /// Makes room for a session; false when none may go (F-48).
-fn evict(
-    entries: &mut HashMap<i32, Entry>,
-    is_follower: bool,
-    size: usize,
-    now_ms: i64,
-) -> bool {
+fn evict(entries: &mut HashMap<i32, Entry>, is_follower: bool, size: usize, now_ms: i64) -> bool {
     let idle = |e: &Entry| now_ms - e.last_used_ms > MIN_EVICTION_AGE_MS;
     let settled = |e: &Entry| now_ms - e.created_ms > MIN_EVICTION_AGE_MS;
     let victim = entries
@@ -275,10 +302,14 @@ impl FetchContext {
             return vec![true; outcomes.len()];
         };
         let mut session = session.lock();
-        let named = self.partitions.iter().zip(outcomes).map(|(fetch, outcome)| {
-            let is_named = session.record(&fetch.key, outcome);
-            is_named || !self.is_incremental
-        });
+        let named = self
+            .partitions
+            .iter()
+            .zip(outcomes)
+            .map(|(fetch, outcome)| {
+                let is_named = session.record(&fetch.key, outcome);
+                is_named || !self.is_incremental
+            });
         named.collect()
     }
 }
@@ -295,7 +326,11 @@ impl Session {
             || cached.high_watermark != outcome.high_watermark
             || cached.log_start_offset != outcome.log_start_offset;
         // After an error the next good answer must be sent, whatever it says (F-43).
-        cached.high_watermark = if outcome.has_error { -1 } else { outcome.high_watermark };
+        cached.high_watermark = if outcome.has_error {
+            -1
+        } else {
+            outcome.high_watermark
+        };
         cached.log_start_offset = outcome.log_start_offset;
         if outcome.has_records {
             self.partitions.move_to_end(key);

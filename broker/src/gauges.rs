@@ -14,7 +14,6 @@ pub(crate) fn refresh(broker: &Broker) {
     let sizes = &broker.metrics.sizes;
     let now_ms = broker.clock.now_ms();
     let mut log_bytes: HashMap<String, u64> = HashMap::new();
-    let mut tiered_bytes: HashMap<String, u64> = HashMap::new();
     sizes.tier_lag_bytes.clear();
     sizes.tier_lag_seconds.clear();
     let partitions = broker.replicas.all();
@@ -24,24 +23,39 @@ pub(crate) fn refresh(broker: &Broker) {
         if !partition.config().remote_storage_enable {
             continue;
         }
-        if let Some(bytes) = partition.remote.tiered_bytes() {
-            *tiered_bytes.entry(topic.clone()).or_default() += bytes;
-        }
         let lag = partition.tier_lag(now_ms);
-        let label = PartitionLabel { topic, partition: partition.id.partition };
-        sizes.tier_lag_bytes.get_or_create(&label).set(signed(lag.bytes));
-        sizes.tier_lag_seconds.get_or_create(&label).set(lag.age_ms / 1000);
+        let label = PartitionLabel {
+            topic,
+            partition: partition.id.partition,
+        };
+        sizes
+            .tier_lag_bytes
+            .get_or_create(&label)
+            .set(signed(lag.bytes));
+        sizes
+            .tier_lag_seconds
+            .get_or_create(&label)
+            .set(lag.age_ms / 1000);
     }
     sizes.log_bytes.clear();
     for (topic, bytes) in log_bytes {
-        sizes.log_bytes.get_or_create(&TopicLabel { topic }).set(signed(bytes));
-    }
-    sizes.tiered_bytes.clear();
-    for (topic, bytes) in tiered_bytes {
-        sizes.tiered_bytes.get_or_create(&TopicLabel { topic }).set(signed(bytes));
+        sizes
+            .log_bytes
+            .get_or_create(&TopicLabel { topic })
+            .set(signed(bytes));
     }
     sizes.partitions.set(signed(partitions.len() as u64));
-    sizes.tail_bytes.set(signed(broker.log_dir.tail().used_bytes() as u64));
-    broker.metrics.network.connections.set(signed(broker.connections.total() as u64));
-    broker.metrics.network.fetch_sessions.set(signed(broker.sessions.len() as u64));
+    sizes
+        .tail_bytes
+        .set(signed(broker.log_dir.tail().used_bytes() as u64));
+    broker
+        .metrics
+        .network
+        .connections
+        .set(signed(broker.connections.total() as u64));
+    broker
+        .metrics
+        .network
+        .fetch_sessions
+        .set(signed(broker.sessions.len() as u64));
 }

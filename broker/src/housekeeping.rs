@@ -9,12 +9,15 @@ use tokio::sync::watch;
 
 use crate::broker::Broker;
 use crate::configs;
+use crate::tier_scheduler;
 
 /// Applies each newer image until shutdown.
 pub(crate) fn follow(broker: &Arc<Broker>, applied: watch::Sender<i64>, shutdown: &Shutdown) {
     let (broker, shutdown) = (Arc::clone(broker), shutdown.clone());
     tokio::spawn(async move {
         let mut images = broker.metadata.subscribe();
+        // What changed before the subscription is not announced by it.
+        apply_image(&broker, &applied).await;
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -38,7 +41,9 @@ pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i6
     let count = image
         .topics()
         .by_name(CONSUMER_OFFSETS_TOPIC)
-        .map_or(0, |t| i32::try_from(t.partitions().len()).unwrap_or(i32::MAX));
+        .map_or(0, |t| {
+            i32::try_from(t.partitions().len()).unwrap_or(i32::MAX)
+        });
     let Ok(change) = broker.io.run(move || replicas.apply(&image)).await else {
         return;
     };
@@ -53,6 +58,9 @@ pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i6
             broker.metrics.topics.forget(topic);
         }
     }
+    if !change.stopped.is_empty() {
+        tier_scheduler::delete_remote(broker, change.stopped);
+    }
     applied.send_replace(offset);
 }
 
@@ -60,14 +68,19 @@ pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i6
 pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
     let settings = &broker.config.get().settings;
     let ms = |n: i64| Duration::from_millis(u64::try_from(n).unwrap_or(1).max(1));
-    every(broker, shutdown, ms(settings.log_retention_check_interval_ms), |broker| {
-        let now_ms = broker.clock.now_ms();
-        for partition in broker.replicas.all() {
-            if let Err(e) = partition.apply_local_retention(now_ms) {
-                tracing::error!(partition = %partition.id, error = %e, "retention");
+    every(
+        broker,
+        shutdown,
+        ms(settings.log_retention_check_interval_ms),
+        |broker| {
+            let now_ms = broker.clock.now_ms();
+            for partition in broker.replicas.all() {
+                if let Err(e) = partition.apply_local_retention(now_ms) {
+                    tracing::error!(partition = %partition.id, error = %e, "retention");
+                }
             }
-        }
-    });
+        },
+    );
     let producers = i64::from(settings.producer_id_expiration_check_interval_ms);
     every(broker, shutdown, ms(producers), |broker| {
         let now_ms = broker.clock.now_ms();
@@ -75,20 +88,20 @@ pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
             partition.log.expire_producers(now_ms);
         }
     });
-    every(broker, shutdown, ms(settings.replica_high_watermark_checkpoint_interval_ms), |broker| {
-        if let Err(e) = broker.log_dir.checkpoint() {
-            tracing::error!(error = %e, "write checkpoints");
-        }
-    });
+    every(
+        broker,
+        shutdown,
+        ms(settings.replica_high_watermark_checkpoint_interval_ms),
+        |broker| {
+            if let Err(e) = broker.log_dir.checkpoint() {
+                tracing::error!(error = %e, "write checkpoints");
+            }
+        },
+    );
 }
 
 /// Runs `work` on the I/O pool at each interval until shutdown.
-fn every(
-    broker: &Arc<Broker>,
-    shutdown: &Shutdown,
-    interval: Duration,
-    work: fn(&Arc<Broker>),
-) {
+fn every(broker: &Arc<Broker>, shutdown: &Shutdown, interval: Duration, work: fn(&Arc<Broker>)) {
     let (broker, shutdown) = (Arc::clone(broker), shutdown.clone());
     tokio::spawn(async move {
         loop {

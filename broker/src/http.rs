@@ -25,7 +25,11 @@ pub(crate) struct HttpState {
 
 impl HttpState {
     pub(crate) fn new(metrics: MetricsRegistry) -> Self {
-        Self { metrics, broker: Arc::default(), is_ready: Arc::default() }
+        Self {
+            metrics,
+            broker: Arc::default(),
+            is_ready: Arc::default(),
+        }
     }
 
     /// The broker serves clients from now on.
@@ -72,11 +76,15 @@ async fn metrics(State(state): State<HttpState>) -> impl IntoResponse {
 }
 
 async fn readyz(State(state): State<HttpState>) -> impl IntoResponse {
-    let broker = state.broker.get().filter(|_| state.is_ready.load(Ordering::Acquire));
+    let broker = state
+        .broker
+        .get()
+        .filter(|_| state.is_ready.load(Ordering::Acquire));
     match broker {
-        Some(broker) if broker.log_dir.is_offline() => {
-            (StatusCode::SERVICE_UNAVAILABLE, "the log directory is offline\n")
-        }
+        Some(broker) if broker.log_dir.is_offline() => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the log directory is offline\n",
+        ),
         Some(_) => (StatusCode::OK, "ready\n"),
         None => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
     }

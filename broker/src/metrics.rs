@@ -9,8 +9,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use strandline_telemetry::{LATENCY_BUCKETS, MetricsRegistry};
 use std::collections::HashMap;
+use strandline_telemetry::{LATENCY_BUCKETS, MetricsRegistry};
 use strandline_wire::{ErrorCode, ServedApi, served_apis};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -60,16 +60,17 @@ pub(crate) struct RequestMetrics {
 
 impl RequestMetrics {
     fn register(registry: &MetricsRegistry) -> Self {
-        let family = Family::<ApiLabel, Histogram>::new_with_constructor(|| {
-            Histogram::new(LATENCY_BUCKETS.into_iter())
-        });
+        let family =
+            Family::<ApiLabel, Histogram>::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS));
         registry.register(
             "strandline_request_duration_seconds",
             "Time from a request's last byte until its response is ready",
             family.clone(),
         );
         let of = |api: &ServedApi| family.get_or_create(&ApiLabel { api: api.name }).clone();
-        Self { durations: served_apis().iter().map(of).collect() }
+        Self {
+            durations: served_apis().iter().map(of).collect(),
+        }
     }
 
     pub(crate) fn observe(&self, api: &ServedApi, took: Duration) {
@@ -151,12 +152,16 @@ impl TopicMetrics {
         if let Some(counters) = self.known.read().get(topic) {
             return counters.clone();
         }
-        let label = TopicLabel { topic: topic.to_owned() };
+        let label = TopicLabel {
+            topic: topic.to_owned(),
+        };
         let counters = (
             self.bytes_in.get_or_create(&label).clone(),
             self.bytes_out.get_or_create(&label).clone(),
         );
-        self.known.write().insert(topic.to_owned(), counters.clone());
+        self.known
+            .write()
+            .insert(topic.to_owned(), counters.clone());
         counters
     }
 
@@ -171,7 +176,9 @@ impl TopicMetrics {
     /// Forgets a topic that is gone.
     pub(crate) fn forget(&self, topic: &str) {
         self.known.write().remove(topic);
-        let label = TopicLabel { topic: topic.to_owned() };
+        let label = TopicLabel {
+            topic: topic.to_owned(),
+        };
         self.bytes_in.remove(&label);
         self.bytes_out.remove(&label);
     }
@@ -223,7 +230,6 @@ impl ColdMetrics {
 #[derive(Debug)]
 pub(crate) struct SizeMetrics {
     pub(crate) log_bytes: Family<TopicLabel, Gauge>,
-    pub(crate) tiered_bytes: Family<TopicLabel, Gauge>,
     pub(crate) tier_lag_bytes: Family<PartitionLabel, Gauge>,
     pub(crate) tier_lag_seconds: Family<PartitionLabel, Gauge>,
     pub(crate) tail_bytes: Gauge,
@@ -234,7 +240,6 @@ impl SizeMetrics {
     fn register(registry: &MetricsRegistry) -> Self {
         let this = Self {
             log_bytes: Family::default(),
-            tiered_bytes: Family::default(),
             tier_lag_bytes: Family::default(),
             tier_lag_seconds: Family::default(),
             tail_bytes: Gauge::default(),
@@ -244,11 +249,6 @@ impl SizeMetrics {
             "strandline_log_bytes",
             "Bytes of segments on the local disk",
             this.log_bytes.clone(),
-        );
-        registry.register(
-            "strandline_tiered_bytes",
-            "Bytes of segments in the bucket",
-            this.tiered_bytes.clone(),
         );
         registry.register(
             "strandline_tier_lag_bytes",

@@ -117,7 +117,8 @@ impl Partition {
 
     /// Appends a validated batch. It is readable, and acknowledged, once it is written.
     pub(crate) fn append(&self, batch: Batch, now_ms: i64) -> Result<Appended, AppendError> {
-        self.log.append_as_leader(batch, self.leader_epoch(), now_ms)
+        self.log
+            .append_as_leader(batch, self.leader_epoch(), now_ms)
     }
 
     /// Waits until everything below `end_offset` is committed, for at most `timeout`.
@@ -168,7 +169,9 @@ impl Partition {
             return Err(ErrorCode::OffsetOutOfRange);
         }
         if target > self.log.log_start_offset() {
-            self.log.delete_records_to(target).map_err(|e| error_codes::for_log(&e))?;
+            self.log
+                .delete_records_to(target)
+                .map_err(|e| error_codes::for_log(&e))?;
             self.waiters.advance(high_watermark);
         }
         Ok(self.log.log_start_offset())

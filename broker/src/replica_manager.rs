@@ -50,6 +50,8 @@ pub(crate) struct Applied {
     pub(crate) started: Vec<Arc<Partition>>,
     /// Topics that are gone.
     pub(crate) deleted: Vec<TopicName>,
+    /// Their partitions; what they have in the bucket is still there.
+    pub(crate) stopped: Vec<Arc<Partition>>,
 }
 
 /// All partitions of this broker.
@@ -77,7 +79,11 @@ impl ReplicaManager {
         broken: HashSet<TopicPartition>,
         power_was_lost: bool,
     ) -> Self {
-        let restoring = Restoring { is_first_time: true, power_was_lost, ..Restoring::default() };
+        let restoring = Restoring {
+            is_first_time: true,
+            power_was_lost,
+            ..Restoring::default()
+        };
         Self {
             node_id,
             config,
@@ -93,7 +99,10 @@ impl ReplicaManager {
     /// Finds a partition by the name of its topic (P-4, P-9).
     pub(crate) fn by_name(&self, topic: &str, index: i32) -> Result<Arc<Partition>, ErrorCode> {
         let topics = self.index.load();
-        let topic = topics.by_name.get(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let topic = topics
+            .by_name
+            .get(topic)
+            .ok_or(ErrorCode::UnknownTopicOrPartition)?;
         topic.find(index)
     }
 
@@ -109,7 +118,10 @@ impl ReplicaManager {
     pub(crate) fn all(&self) -> Vec<Arc<Partition>> {
         let topics = self.index.load();
         let of = |t: &Arc<HostedTopic>| -> Vec<Arc<Partition>> {
-            t.partitions.values().filter_map(|p| p.as_ref().ok().cloned()).collect()
+            t.partitions
+                .values()
+                .filter_map(|p| p.as_ref().ok().cloned())
+                .collect()
         };
         topics.by_name.values().flat_map(of).collect()
     }
@@ -121,8 +133,15 @@ impl ReplicaManager {
         let mut applied = Applied::default();
         let mut next = Index::default();
         for topic in image.topics().iter() {
-            let overrides = image.configs().topic(topic.name()).cloned().unwrap_or_default();
-            let before = old.by_name.get(topic.name()).filter(|t| t.image.id() == topic.id());
+            let overrides = image
+                .configs()
+                .topic(topic.name())
+                .cloned()
+                .unwrap_or_default();
+            let before = old
+                .by_name
+                .get(topic.name())
+                .filter(|t| t.image.id() == topic.id());
             let hosted = match before {
                 Some(t) if Arc::ptr_eq(&t.image, topic) && t.overrides == overrides => {
                     Arc::clone(t)
@@ -133,9 +152,12 @@ impl ReplicaManager {
             next.by_name.insert(topic.name().clone(), hosted);
         }
         for (name, topic) in &old.by_name {
-            let stays = next.by_name.get(name).is_some_and(|t| t.image.id() == topic.image.id());
+            let stays = next
+                .by_name
+                .get(name)
+                .is_some_and(|t| t.image.id() == topic.image.id());
             if !stays {
-                self.remove(topic);
+                applied.stopped.extend(self.remove(topic));
                 applied.deleted.push(name.clone());
             }
         }
@@ -163,7 +185,9 @@ impl ReplicaManager {
         let remote = self.remote_half(&topic.image, id.partition);
         let start = restore::remote_start(&remote, epoch).await?;
         let (this, id) = (Arc::clone(self), id.clone());
-        let started = io.run(move || this.start_restored(&id, remote, start)).await;
+        let started = io
+            .run(move || this.start_restored(&id, remote, start))
+            .await;
         Ok(started.unwrap_or(None))
     }
 
@@ -192,9 +216,7 @@ impl ReplicaManager {
             start,
         );
         let hosted = match log {
-            Ok(log) => {
-                Ok(Partition::new(log, id.clone(), epoch, config, remote))
-            }
+            Ok(log) => Ok(Partition::new(log, id.clone(), epoch, config, remote)),
             Err(e) => {
                 tracing::error!(partition = %id, error = %e, "restore the log");
                 Err(ErrorCode::KafkaStorageError)
@@ -267,7 +289,9 @@ impl ReplicaManager {
             if p.leader != Some(self.node_id) {
                 continue;
             }
-            let known = before.and_then(|t| t.partitions.get(&index)).and_then(|p| p.as_ref().ok());
+            let known = before
+                .and_then(|t| t.partitions.get(&index))
+                .and_then(|p| p.as_ref().ok());
             let hosted = match known {
                 Some(partition) => {
                     self.configure(partition, &config);
@@ -278,7 +302,11 @@ impl ReplicaManager {
             };
             partitions.insert(index, hosted);
         }
-        Arc::new(HostedTopic { image: Arc::clone(topic), overrides, partitions })
+        Arc::new(HostedTopic {
+            image: Arc::clone(topic),
+            overrides,
+            partitions,
+        })
     }
 
     fn start(
@@ -302,10 +330,13 @@ impl ReplicaManager {
         let log = match local {
             // Loaded at start, under its settings (X-58: never of an older topic of the name).
             Some(log) => log,
-            None => self.log_dir.create_log(id.clone(), topic.id(), log_config).map_err(|e| {
-                tracing::error!(partition = %id, error = %e, "create log");
-                ErrorCode::KafkaStorageError
-            })?,
+            None => self
+                .log_dir
+                .create_log(id.clone(), topic.id(), log_config)
+                .map_err(|e| {
+                    tracing::error!(partition = %id, error = %e, "create log");
+                    ErrorCode::KafkaStorageError
+                })?,
         };
         let remote = self.remote_half(topic, index);
         let partition = Partition::new(log, id, leader_epoch, Arc::clone(config), remote);
@@ -322,13 +353,19 @@ impl ReplicaManager {
         restoring.waiting.contains(id)
     }
 
-    fn remove(&self, topic: &HostedTopic) {
-        for partition in topic.partitions.values().filter_map(|p| p.as_ref().ok()) {
+    fn remove(&self, topic: &HostedTopic) -> Vec<Arc<Partition>> {
+        let served: Vec<_> = topic
+            .partitions
+            .values()
+            .filter_map(|p| p.as_ref().ok().cloned())
+            .collect();
+        for partition in &served {
             partition.resign();
             if let Err(e) = partition.log.delete() {
                 tracing::error!(partition = %partition.id, error = %e, "delete log");
             }
         }
+        served
     }
 }
 

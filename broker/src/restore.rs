@@ -50,7 +50,9 @@ pub(crate) async fn remote_start(
 ) -> Result<Option<RemoteStart>, TieringError> {
     let remote = remote.open(epoch).await?;
     let view = remote.view();
-    let Some(next_offset) = view.end_offset() else { return Ok(None) };
+    let Some(next_offset) = view.end_offset() else {
+        return Ok(None);
+    };
     let mut text = format!("0\n{}\n", view.leader_epochs().len());
     for start in view.leader_epochs() {
         text.push_str(&format!("{} {}\n", start.epoch, start.start_offset));
@@ -101,11 +103,14 @@ pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
             }
             let mut wait = Duration::ZERO;
             for some in waiting.chunks(PARALLEL) {
-                let jobs = some.iter().map(|id| broker.replicas.restore(id, &broker.io));
+                let jobs = some
+                    .iter()
+                    .map(|id| broker.replicas.restore(id, &broker.io));
                 for (id, done) in some.iter().zip(futures::future::join_all(jobs).await) {
                     let Err(error) = done else { continue };
-                    let backoff =
-                        backoffs.entry(id.clone()).or_insert_with(|| Backoff::new(BACKOFF));
+                    let backoff = backoffs
+                        .entry(id.clone())
+                        .or_insert_with(|| Backoff::new(BACKOFF));
                     wait = wait.max(backoff.next_delay());
                     tracing::warn!(partition = %id, %error, "the bucket does not answer yet");
                 }

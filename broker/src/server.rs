@@ -46,17 +46,25 @@ pub(crate) enum ServerError {
     #[error("start the runtime")]
     Runtime(#[source] std::io::Error),
     #[error("listen on {address}")]
-    Listen { address: String, source: std::io::Error },
+    Listen {
+        address: String,
+        source: std::io::Error,
+    },
     #[error("open the metadata")]
     Metadata(#[from] OpenError),
     #[error("open the log directory")]
     Log(#[from] LogError),
     #[error("open the object store {url}")]
-    OpenBucket { url: String, source: OpenBucketError },
+    OpenBucket {
+        url: String,
+        source: OpenBucketError,
+    },
     #[error("use the object store {url}")]
     Bucket { url: String, source: BucketError },
     #[error("open the cold tier")]
     Tier(#[from] TieringError),
+    #[error("the metadata log failed: {0}")]
+    MetadataLost(String),
     #[error("register with the controller")]
     Register(#[from] RequestError),
 }
@@ -97,13 +105,17 @@ async fn serve(config: BrokerConfig) -> Result<(), ServerError> {
         tokio::spawn(accept);
     }
     http_state.set_ready(&broker);
-    stop.await;
+    let lost = tokio::select! {
+        () = stop => None,
+        why = broker.metadata.stopped() => Some(why),
+    };
     tracing::info!("stopping");
     http_state.set_stopping();
     shutdown.cancel();
     close(&broker).await;
     tracing::info!("stopped");
-    Ok(())
+    // Without its metadata a broker would act on what is no longer true.
+    lost.map_or(Ok(()), |why| Err(ServerError::MetadataLost(why)))
 }
 
 /// Completes at SIGTERM or SIGINT; listening starts at once, so that no signal is missed.
@@ -136,7 +148,10 @@ struct BoundListener {
 
 async fn bind_to(host: &str, port: u16) -> Result<(TcpListener, SocketAddr), ServerError> {
     let host = if host.is_empty() { "0.0.0.0" } else { host };
-    let fault = |source| ServerError::Listen { address: format!("{host}:{port}"), source };
+    let fault = |source| ServerError::Listen {
+        address: format!("{host}:{port}"),
+        source,
+    };
     let listener = TcpListener::bind((host, port)).await.map_err(fault)?;
     let bound = listener.local_addr().map_err(fault)?;
     Ok((listener, bound))
@@ -146,7 +161,11 @@ async fn bind(config: &BrokerConfig) -> Result<Vec<BoundListener>, ServerError> 
     let mut out = Vec::new();
     for Listener { name, address, .. } in &config.listeners {
         let (listener, bound) = bind_to(&address.host, address.port).await?;
-        out.push(BoundListener { name: name.as_str().into(), bound, listener });
+        out.push(BoundListener {
+            name: name.as_str().into(),
+            bound,
+            listener,
+        });
     }
     Ok(out)
 }
@@ -156,7 +175,9 @@ async fn serve_http(
     state: &HttpState,
     shutdown: &Shutdown,
 ) -> Result<Option<SocketAddr>, ServerError> {
-    let Some(address) = &config.http_listener else { return Ok(None) };
+    let Some(address) = &config.http_listener else {
+        return Ok(None);
+    };
     let (listener, bound) = bind_to(&address.host, address.port).await?;
     tokio::spawn(http::serve(listener, state.clone(), shutdown.clone()));
     Ok(Some(bound))
@@ -195,8 +216,10 @@ async fn open(
     ));
     let groups = Arc::new(GroupCoordinators::new(
         live.group_config(),
+        live.offsets_commit_timeout(),
         clock.clone(),
         io.clone(),
+        metadata.clone(),
         shutdown.clone(),
     ));
     let (applied_sender, applied) = watch::channel(-1);
@@ -227,7 +250,12 @@ async fn open(
 }
 
 fn pool(name: &'static str, threads: usize, niceness: i32) -> Result<Pool, ServerError> {
-    let options = PoolOptions { name, threads, queue: 1024, niceness };
+    let options = PoolOptions {
+        name,
+        threads,
+        queue: 1024,
+        niceness,
+    };
     Pool::start(&options).map_err(ServerError::Runtime)
 }
 
@@ -255,12 +283,17 @@ async fn open_tier(
         ..BucketOptions::default()
     };
     let url = config.store_url.clone();
-    let bucket = Bucket::open(&url, options, &mut raw.lock())
-        .map_err(|source| ServerError::OpenBucket { url: url.clone(), source })?;
-    bucket.probe().await.map_err(|source| ServerError::Bucket { url, source })?;
+    let bucket =
+        Bucket::open(&url, options, &mut raw.lock()).map_err(|source| ServerError::OpenBucket {
+            url: url.clone(),
+            source,
+        })?;
+    bucket
+        .probe()
+        .await
+        .map_err(|source| ServerError::Bucket { url, source })?;
     let node_id = BrokerId(config.settings.node_id);
-    let mut options =
-        RemoteTierOptions::new(bucket, cluster_id, node_id, config.cache_dir.clone());
+    let mut options = RemoteTierOptions::new(bucket, cluster_id, node_id, config.cache_dir.clone());
     options.cache_memory_bytes = ours.cache_memory_bytes;
     options.cache_disk_bytes = Some(ours.cache_disk_bytes);
     let tier = RemoteTier::open(options, &mut raw.lock())?;
@@ -285,9 +318,14 @@ async fn open_logs(
         let dir = LogDir::open(&config.log_dir, options)?;
         let loaded = dir.load_logs(&|partition, topic_id| {
             let topic = image.topics().by_name(&partition.topic)?;
-            topic.partition(partition.partition).filter(|_| topic.id() == topic_id)?;
+            topic
+                .partition(partition.partition)
+                .filter(|_| topic.id() == topic_id)?;
             let none = BTreeMap::new();
-            let overrides = image.configs().topic(&partition.topic).map_or(&none, |map| map);
+            let overrides = image
+                .configs()
+                .topic(&partition.topic)
+                .map_or(&none, |map| map);
             let kind = TopicKind::of(&partition.topic);
             let (topic, _) = TopicConfig::resolve_stored(overrides, &config, kind);
             Some(log_config(&topic, live.producer_id_expiration_ms()))
@@ -315,13 +353,20 @@ async fn register(
     sockets: &[BoundListener],
 ) -> Result<i64, ServerError> {
     let listeners = config.advertised_listeners.iter().map(|l| {
-        let bound = sockets.iter().find(|s| *s.name == *l.name).map(|s| s.bound.port());
+        let bound = sockets
+            .iter()
+            .find(|s| *s.name == *l.name)
+            .map(|s| s.bound.port());
         let SecurityProtocol::Plaintext = l.security_protocol;
         RegisteredListener {
             name: l.name.clone(),
             host: l.address.host.clone(),
             // Port 0 is whatever the system gave.
-            port: if l.address.port == 0 { bound.unwrap_or(0) } else { l.address.port },
+            port: if l.address.port == 0 {
+                bound.unwrap_or(0)
+            } else {
+                l.address.port
+            },
             security_protocol: RegisteredProtocol::Plaintext,
         }
     });
@@ -338,12 +383,7 @@ async fn register(
 }
 
 /// Says where the broker listens and what the bucket is.
-fn announce(
-    broker: &Broker,
-    sockets: &[BoundListener],
-    http: Option<SocketAddr>,
-    took: Duration,
-) {
+fn announce(broker: &Broker, sockets: &[BoundListener], http: Option<SocketAddr>, took: Duration) {
     let config = broker.config.get();
     let kafka: Vec<String> = sockets.iter().map(|s| s.bound.to_string()).collect();
     let http = http.map_or_else(|| "off".to_owned(), |a| format!("http://{a}"));

@@ -25,7 +25,9 @@ fn ms(n: i64) -> Duration {
 
 impl LiveConfig {
     pub(crate) fn new(config: BrokerConfig) -> Self {
-        Self { current: ArcSwap::from_pointee(config) }
+        Self {
+            current: ArcSwap::from_pointee(config),
+        }
     }
 
     /// The settings in force.
@@ -55,7 +57,10 @@ impl LiveConfig {
     /// Of the broker, and of one address.
     pub(crate) fn max_connections(&self) -> (usize, usize) {
         let settings = &self.current.load().settings;
-        (size(settings.max_connections), size(settings.max_connections_per_ip))
+        (
+            size(settings.max_connections),
+            size(settings.max_connections_per_ip),
+        )
     }
 
     pub(crate) fn auto_create_topics_enable(&self) -> bool {
@@ -79,15 +84,29 @@ impl LiveConfig {
     }
 
     pub(crate) fn offsets_topic_replication_factor(&self) -> i16 {
-        self.current.load().settings.offsets_topic_replication_factor
+        self.current
+            .load()
+            .settings
+            .offsets_topic_replication_factor
     }
 
     pub(crate) fn offsets_topic_segment_bytes(&self) -> i32 {
         self.current.load().settings.offsets_topic_segment_bytes
     }
 
+    pub(crate) fn offsets_commit_timeout(&self) -> Duration {
+        ms(i64::from(
+            self.current.load().settings.offsets_commit_timeout_ms,
+        ))
+    }
+
     pub(crate) fn max_request_partition_size_limit(&self) -> usize {
-        size(self.current.load().settings.max_request_partition_size_limit)
+        size(
+            self.current
+                .load()
+                .settings
+                .max_request_partition_size_limit,
+        )
     }
 
     pub(crate) fn fetch_max_bytes(&self) -> usize {
@@ -99,11 +118,17 @@ impl LiveConfig {
     }
 
     pub(crate) fn remote_fetch_max_wait(&self) -> Duration {
-        ms(i64::from(self.current.load().settings.remote_fetch_max_wait_ms))
+        ms(i64::from(
+            self.current.load().settings.remote_fetch_max_wait_ms,
+        ))
     }
 
     pub(crate) fn remote_list_offsets_timeout(&self) -> Duration {
-        ms(self.current.load().settings.remote_list_offsets_request_timeout_ms)
+        ms(self
+            .current
+            .load()
+            .settings
+            .remote_list_offsets_request_timeout_ms)
     }
 
     pub(crate) fn producer_id_expiration_ms(&self) -> i64 {
@@ -171,7 +196,11 @@ pub(crate) fn validate_options(topic: &TopicConfig, full_check: bool) -> Validat
             CompressionType::Zstd => codec(Compression::Zstd, Some(topic.compression_zstd_level)),
         },
         max_decompressed_bytes: size(topic.max_decompressed_message_bytes),
-        check: if full_check { CheckDepth::Full } else { CheckDepth::HeaderOnly },
+        check: if full_check {
+            CheckDepth::Full
+        } else {
+            CheckDepth::HeaderOnly
+        },
         allow_control: false,
     }
 }

@@ -85,7 +85,9 @@ async fn work(
     in_hand: &InHand,
     permits: &Semaphore,
 ) {
-    let Ok(_permit) = permits.acquire().await else { return };
+    let Ok(_permit) = permits.acquire().await else {
+        return;
+    };
     match partition.tier(&broker.io, &broker.clock).await {
         Ok(()) => {
             in_hand.failures.lock().remove(&partition.id);
@@ -101,10 +103,31 @@ async fn work(
     }
 }
 
+/// Deletes what partitions of deleted topics have in the bucket; tries until it is done. A broker
+/// that stops before leaves objects behind that no manifest of a live topic names.
+pub(crate) fn delete_remote(broker: &Arc<Broker>, partitions: Vec<Arc<Partition>>) {
+    let broker = Arc::clone(broker);
+    tokio::spawn(async move {
+        for partition in partitions {
+            let mut backoff = Backoff::new(BACKOFF);
+            while let Err(error) = partition.delete_remote(&broker.clock).await {
+                let partition = &partition.id;
+                tracing::warn!(%partition, %error, "a deleted partition is still in the bucket");
+                tokio::time::sleep(backoff.next_delay()).await;
+            }
+        }
+    });
+}
+
 impl InHand {
     /// Takes a partition, unless it is being worked on or has just failed.
     fn take(&self, id: &TopicPartition, now_ms: i64) -> bool {
-        if self.failures.lock().get(id).is_some_and(|(_, until)| now_ms < *until) {
+        if self
+            .failures
+            .lock()
+            .get(id)
+            .is_some_and(|(_, until)| now_ms < *until)
+        {
             return false;
         }
         self.busy.lock().insert(id.clone(), ()).is_none()
@@ -112,8 +135,9 @@ impl InHand {
 
     fn failed(&self, id: &TopicPartition, now_ms: i64) -> (u32, Duration) {
         let mut failures = self.failures.lock();
-        let (backoff, until) =
-            failures.entry(id.clone()).or_insert_with(|| (Backoff::new(BACKOFF), 0));
+        let (backoff, until) = failures
+            .entry(id.clone())
+            .or_insert_with(|| (Backoff::new(BACKOFF), 0));
         let wait = backoff.next_delay();
         *until = now_ms + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
         (backoff.attempts(), wait)

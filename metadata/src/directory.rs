@@ -4,8 +4,8 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 
-use parking_lot::Mutex;
 use strandline_types::{BrokerId, TopicId};
 
 use crate::error::OpenError;
@@ -17,7 +17,7 @@ const PROPERTIES: &str = "meta.properties";
 pub(crate) struct Directory {
     cluster_id: String,
     directory_id: String,
-    lock: Mutex<Option<File>>,
+    lock: Arc<File>,
 }
 
 impl Directory {
@@ -56,7 +56,7 @@ impl Directory {
         Ok(Self {
             cluster_id,
             directory_id,
-            lock: Mutex::new(Some(lock)),
+            lock: Arc::new(lock),
         })
     }
 
@@ -68,9 +68,16 @@ impl Directory {
         &self.directory_id
     }
 
+    /// The lock: it lasts as long as somebody holds it, or until [`Self::unlock`].
+    pub(crate) fn lock(&self) -> Arc<File> {
+        Arc::clone(&self.lock)
+    }
+
     /// Gives the directory free.
     pub(crate) fn unlock(&self) {
-        self.lock.lock().take();
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(%error, "unlock the metadata directory");
+        }
     }
 }
 

@@ -98,6 +98,7 @@ impl Metadata {
             id: u64::try_from(node_id.0).unwrap_or_default(),
             cluster_id: directory.cluster_id().to_owned(),
             snapshot_entries: options.snapshot_entries,
+            lock: Some(directory.lock()),
         })
         .await?;
         let metadata = Self {
@@ -109,8 +110,13 @@ impl Metadata {
                 deciding: Arc::default(),
             }),
         };
-        metadata.bootstrap(options.bootstrap_features).await?;
-        Ok(metadata)
+        match metadata.bootstrap(options.bootstrap_features).await {
+            Ok(()) => Ok(metadata),
+            Err(error) => {
+                metadata.shutdown().await;
+                Err(error)
+            }
+        }
     }
 
     /// A new cluster finalizes its features.
@@ -220,6 +226,13 @@ impl Metadata {
     ) -> Result<(), RequestError> {
         self.decide(move |image| features::update(image, &updates, validate_only))
             .await
+    }
+
+    /// Waits until the metadata no longer work on this node, and says why: a write to the log
+    /// failed, a record did not fit, or [`Self::shutdown`]. Images can still be read, but nothing
+    /// will change any more; only a restart helps.
+    pub async fn stopped(&self) -> String {
+        self.inner.node.stopped().await
     }
 
     /// Waits for the decision under way, then stops the quorum, syncs and closes the log, and gives

@@ -32,7 +32,6 @@ pub use image::{
     ProducerIdsImage, TopicImage, TopicsImage,
 };
 pub use invariants::check as check_invariants;
-pub use raft::QUIET_LOG_TARGET;
 pub use record::{
     BrokerLeadershipsRecord, BrokerRegistrationChangeRecord, ConfigRecord, ConfigResource,
     ConfigResourceType, FeatureLevelRecord, Listener, PartitionChangeRecord, PartitionRecord,

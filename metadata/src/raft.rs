@@ -10,6 +10,3 @@ mod types;
 mod wal;
 
 pub(crate) use node::{RaftNode, RaftNodeOptions};
-
-/// A directive for the filter of `tracing` that keeps openraft to what an operator must see.
-pub const QUIET_LOG_TARGET: &str = "openraft=warn";

@@ -256,7 +256,7 @@ async fn concurrent_requests_are_decided_one_after_the_other() {
     let metadata = Metadata::open(options(dir.path())).await.unwrap();
     let epoch = metadata.register_broker(broker()).await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..50 {
+    for task in 0..50 {
         let metadata = metadata.clone();
         tasks.spawn(async move {
             let block = metadata
@@ -273,8 +273,11 @@ async fn concurrent_requests_are_decided_one_after_the_other() {
                 .unwrap()
                 .remove(0)
                 .is_ok();
-            // M-8: what was answered is in the image.
             assert!(metadata.image().topics().by_name("same").is_some());
+            // M-8: what was answered is in the image.
+            let own = format!("own-{task}");
+            create(&metadata, vec![topic(&own, 1)]).await;
+            assert!(metadata.image().topics().by_name(&own).is_some());
             (block.first, created)
         });
     }
@@ -292,4 +295,21 @@ async fn concurrent_requests_are_decided_one_after_the_other() {
         matches!(late, Err(RequestError::Unavailable(_))),
         "{late:?}"
     );
+}
+
+// DESIGN §8: two writers on one directory would be the end of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_that_is_dropped_without_shutdown_keeps_the_lock_while_it_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..5 {
+        drop(Metadata::open(options(dir.path())).await.unwrap());
+        // The tasks of the quorum end by themselves; until then the directory is in use.
+        loop {
+            match Metadata::open(options(dir.path())).await {
+                Ok(metadata) => break metadata.shutdown().await,
+                Err(OpenError::Locked(_)) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
 }

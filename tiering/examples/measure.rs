@@ -64,18 +64,33 @@ fn segment(base: Offset, size: usize) -> Result<Segment, Failure> {
         next = batch.header().next_offset();
         bytes.extend_from_slice(&batch.to_bytes());
     }
-    Ok(Segment { base, next, bytes: bytes.freeze() })
+    Ok(Segment {
+        base,
+        next,
+        bytes: bytes.freeze(),
+    })
 }
 
 fn rss_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap_or_default();
+    line.split_whitespace()
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0)
 }
 
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let ticks: u64 = stat.split_whitespace().skip(13).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
+    let ticks: u64 = stat
+        .split_whitespace()
+        .skip(13)
+        .take(2)
+        .filter_map(|n| n.parse::<u64>().ok())
+        .sum();
     ticks as f64 / 100.0
 }
 
@@ -89,23 +104,34 @@ fn report(what: &str, bytes: u64, started: Instant, cpu: f64) {
     let mb = bytes as f64 / 1e6;
     let cpu_per_gb = (cpu_seconds() - cpu) / (mb / 1e3);
     let rss = rss_kib() / 1024;
-    say(&format!("{what}: {:.0} MB/s, {cpu_per_gb:.2} CPU s/GB, RSS {rss} MiB", mb / seconds));
+    say(&format!(
+        "{what}: {:.0} MB/s, {cpu_per_gb:.2} CPU s/GB, RSS {rss} MiB",
+        mb / seconds
+    ));
 }
 
 /// What the store gives to who just wants the bytes: ranges of 4 MiB, eight at a time.
 async fn plain_gets(bucket: &Arc<Bucket>, partition: &RemotePartition) -> Result<u64, Failure> {
     let all = bucket.list("", None).await?;
-    let segments: Vec<_> =
-        all.into_iter().filter(|o| !o.key.contains("/manifest/") && !o.key.contains("/sealed/")).collect();
+    let segments: Vec<_> = all
+        .into_iter()
+        .filter(|o| !o.key.contains("/manifest/") && !o.key.contains("/sealed/"))
+        .collect();
     let chunk = 4_u64 << 20;
     let ranges = segments.iter().flat_map(|object| {
         (0..object.size.div_ceil(chunk)).map(move |i| {
-            (object.key.clone(), i * chunk..((i + 1) * chunk).min(object.size))
+            (
+                object.key.clone(),
+                i * chunk..((i + 1) * chunk).min(object.size),
+            )
         })
     });
     let lens: Vec<u64> = stream::iter(ranges)
         .map(|(key, range)| async move {
-            bucket.get_range(&key, range).await.map(|read| read.bytes.len() as u64)
+            bucket
+                .get_range(&key, range)
+                .await
+                .map(|read| read.bytes.len() as u64)
         })
         .buffered(8)
         .try_collect()
@@ -129,13 +155,25 @@ async fn replay(partition: &RemotePartition, fetch: usize) -> Result<u64, Failur
 async fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, default: u64| {
-        args.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
+        args.get(at)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(default)
     };
-    let url = args.first().cloned().unwrap_or_else(|| "memory:".to_owned());
+    let url = args
+        .first()
+        .cloned()
+        .unwrap_or_else(|| "memory:".to_owned());
     let (segments, mib) = (number(1, 8), number(2, 64));
     let (fetch, chunk) = (number(3, 1024) << 10, number(4, 4096) << 10);
-    let s3 = S3Options { endpoint: args.get(5).cloned(), path_style: true, ..S3Options::default() };
-    let options = BucketOptions { s3, ..BucketOptions::default() };
+    let s3 = S3Options {
+        endpoint: args.get(5).cloned(),
+        path_style: true,
+        ..S3Options::default()
+    };
+    let options = BucketOptions {
+        s3,
+        ..BucketOptions::default()
+    };
     let bucket = Bucket::open(&url, options, &mut Registry::default())?;
     bucket.probe().await?;
     say(&format!("opened, RSS {} KiB", rss_kib()));
@@ -146,7 +184,11 @@ async fn main() -> Result<(), Failure> {
         options.cache_disk_bytes = Some(number(6, 0) << 20);
         RemoteTier::open(options, &mut Registry::default())
     };
-    let id = RemotePartitionId { topic_id: TopicId::random(), topic: "measure".into(), partition: 0 };
+    let id = RemotePartitionId {
+        topic_id: TopicId::random(),
+        topic: "measure".into(),
+        partition: 0,
+    };
     let writer = tier(0)?.open_partition(id.clone(), 0).await?;
     let (mut base, mut total) = (0, 0);
     for _ in 0..segments {

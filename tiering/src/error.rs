@@ -33,7 +33,9 @@ pub enum TieringError {
         known: u16,
     },
     /// The offset is not in the cold tier.
-    #[error("offset {offset} is not in the cold tier, which holds {log_start_offset} to {end_offset} (exclusive)")]
+    #[error(
+        "offset {offset} is not in the cold tier, which holds {log_start_offset} to {end_offset} (exclusive)"
+    )]
     OutOfRange {
         /// The offset asked for.
         offset: Offset,
@@ -53,7 +55,9 @@ pub enum TieringError {
         by_writer: Uuid,
     },
     /// The segment begins below the end of the chain: it, or a part of it, is committed already.
-    #[error("a segment at offset {base_offset} overlaps the committed segments, which end at {end_offset}")]
+    #[error(
+        "a segment at offset {base_offset} overlaps the committed segments, which end at {end_offset}"
+    )]
     Overlap {
         /// First offset of the segment.
         base_offset: Offset,
@@ -61,7 +65,9 @@ pub enum TieringError {
         end_offset: Offset,
     },
     /// The segment begins behind the end of the chain: something in between was never uploaded.
-    #[error("a segment at offset {base_offset} leaves a gap behind the committed segments, which end at {end_offset}")]
+    #[error(
+        "a segment at offset {base_offset} leaves a gap behind the committed segments, which end at {end_offset}"
+    )]
     Gap {
         /// First offset of the segment.
         base_offset: Offset,
@@ -136,6 +142,9 @@ impl TieringError {
     }
 
     pub(crate) fn corrupt(key: &str, why: impl Into<String>) -> Self {
-        Self::Corrupt { key: key.to_owned(), why: why.into() }
+        Self::Corrupt {
+            key: key.to_owned(),
+            why: why.into(),
+        }
     }
 }

@@ -45,7 +45,8 @@ impl ExpirePlan {
         tiered_bytes: u64,
         now_ms: i64,
     ) -> Self {
-        let cutoff_ms = (request.retention_ms >= 0).then(|| now_ms.saturating_sub(request.retention_ms));
+        let cutoff_ms =
+            (request.retention_ms >= 0).then(|| now_ms.saturating_sub(request.retention_ms));
         let total = tiered_bytes.saturating_add(request.local_unuploaded_bytes);
         let excess_bytes =
             u64::try_from(request.retention_bytes).map_or(0, |limit| total.saturating_sub(limit));
@@ -61,7 +62,9 @@ impl ExpirePlan {
     /// True when the segment leaves; the first that stays ends the walk.
     pub(crate) fn removes(&mut self, entry: &SegmentEntry) -> bool {
         let below_start = entry.last_offset < self.log_start_offset;
-        let too_old = self.cutoff_ms.is_some_and(|cutoff| entry.retention_timestamp() <= cutoff);
+        let too_old = self
+            .cutoff_ms
+            .is_some_and(|cutoff| entry.retention_timestamp() <= cutoff);
         let too_much = entry.log_bytes > 0 && self.excess_bytes >= entry.log_bytes;
         if !(below_start || too_old || too_much) {
             return false;
@@ -99,13 +102,71 @@ mod tests {
     #[test]
     fn time_size_and_log_start_remove_whole_segments_from_the_front() {
         assert_eq!(run(KEEP, i64::MAX), (0, 0));
-        assert_eq!(run(ExpireRequest { retention_ms: 5, ..KEEP }, 24), (2, 20));
-        assert_eq!(run(ExpireRequest { retention_ms: 5, ..KEEP }, 23), (1, 10));
-        assert_eq!(run(ExpireRequest { retention_bytes: 8_000, ..KEEP }, 0), (2, 20));
-        assert_eq!(run(ExpireRequest { retention_bytes: 8_001, ..KEEP }, 0), (1, 10));
-        let local = ExpireRequest { retention_bytes: 8_001, local_unuploaded_bytes: 1, ..KEEP };
+        assert_eq!(
+            run(
+                ExpireRequest {
+                    retention_ms: 5,
+                    ..KEEP
+                },
+                24
+            ),
+            (2, 20)
+        );
+        assert_eq!(
+            run(
+                ExpireRequest {
+                    retention_ms: 5,
+                    ..KEEP
+                },
+                23
+            ),
+            (1, 10)
+        );
+        assert_eq!(
+            run(
+                ExpireRequest {
+                    retention_bytes: 8_000,
+                    ..KEEP
+                },
+                0
+            ),
+            (2, 20)
+        );
+        assert_eq!(
+            run(
+                ExpireRequest {
+                    retention_bytes: 8_001,
+                    ..KEEP
+                },
+                0
+            ),
+            (1, 10)
+        );
+        let local = ExpireRequest {
+            retention_bytes: 8_001,
+            local_unuploaded_bytes: 1,
+            ..KEEP
+        };
         assert_eq!(run(local, 0), (2, 20));
-        assert_eq!(run(ExpireRequest { retention_bytes: 0, ..KEEP }, 0), (10, 100));
-        assert_eq!(run(ExpireRequest { log_start_offset: 25, ..KEEP }, 0), (2, 25));
+        assert_eq!(
+            run(
+                ExpireRequest {
+                    retention_bytes: 0,
+                    ..KEEP
+                },
+                0
+            ),
+            (10, 100)
+        );
+        assert_eq!(
+            run(
+                ExpireRequest {
+                    log_start_offset: 25,
+                    ..KEEP
+                },
+                0
+            ),
+            (2, 25)
+        );
     }
 }

@@ -27,7 +27,9 @@ pub enum Violation {
         last: Offset,
     },
     /// T-3.
-    #[error("T-3: manifest {number} of epoch {epoch} does not follow {before} of epoch {before_epoch}")]
+    #[error(
+        "T-3: manifest {number} of epoch {epoch} does not follow {before} of epoch {before_epoch}"
+    )]
     Successor {
         /// Number of the new manifest.
         number: u64,
@@ -83,7 +85,10 @@ fn follows(expected: &mut Option<Offset>, base: Offset, last: Offset) -> Result<
     if let Some(expected) = *expected
         && expected != base
     {
-        return Err(Violation::Order { expected, found: base });
+        return Err(Violation::Order {
+            expected,
+            found: base,
+        });
     }
     *expected = Some(last + 1);
     Ok(())
@@ -104,7 +109,11 @@ pub(crate) fn check(manifest: &Manifest) -> Result<(), Violation> {
     if let (Some(base), Some(end)) = (manifest.base_offset(), manifest.end_offset()) {
         let log_start_offset = manifest.log_start_offset;
         if log_start_offset < base || log_start_offset >= end {
-            return Err(Violation::LogStart { log_start_offset, base, end });
+            return Err(Violation::LogStart {
+                log_start_offset,
+                base,
+                end,
+            });
         }
     }
     // Offsets of epochs may repeat (an epoch without records), but neither falls.
@@ -113,8 +122,11 @@ pub(crate) fn check(manifest: &Manifest) -> Result<(), Violation> {
             return Err(Violation::Epochs(b.epoch));
         }
     }
-    let doomed: HashSet<&str> =
-        manifest.pending_deletes.iter().map(|pending| pending.relative.as_str()).collect();
+    let doomed: HashSet<&str> = manifest
+        .pending_deletes
+        .iter()
+        .map(|pending| pending.relative.as_str())
+        .collect();
     if !doomed.is_empty() {
         let lists = manifest.sealed.iter().map(|list| list.relative.clone());
         let live = lists.chain(manifest.inline.iter().map(|entry| entry.name().relative()));
@@ -153,7 +165,13 @@ mod tests {
         assert_eq!(check(&manifest()), Ok(()));
         let mut gap = manifest(); // T-1
         gap.inline.push(entry(31, 40));
-        assert_eq!(check(&gap), Err(Violation::Order { expected: 30, found: 31 }));
+        assert_eq!(
+            check(&gap),
+            Err(Violation::Order {
+                expected: 30,
+                found: 31
+            })
+        );
         let mut overlap = manifest(); // T-1
         overlap.inline.push(entry(29, 40));
         assert!(matches!(check(&overlap), Err(Violation::Order { .. })));
@@ -162,8 +180,14 @@ mod tests {
         assert!(matches!(check(&start), Err(Violation::LogStart { .. })));
         let mut alive = manifest(); // T-6
         let relative = alive.inline[0].name().relative();
-        alive.pending_deletes.push(PendingDelete { relative, due_ms: 0 });
-        assert!(matches!(check(&alive), Err(Violation::LiveObjectDeleted(_))));
+        alive.pending_deletes.push(PendingDelete {
+            relative,
+            due_ms: 0,
+        });
+        assert!(matches!(
+            check(&alive),
+            Err(Violation::LiveObjectDeleted(_))
+        ));
         let mut count = manifest(); // T-7
         count.sealed[0].removed = 3;
         assert_eq!(check(&count), Err(Violation::Count(0)));
@@ -175,6 +199,9 @@ mod tests {
         assert!(check_successor(&manifest(), &next).is_err());
         next.leader_epoch += 1;
         next.log_start_offset -= 1; // T-5
-        assert!(matches!(check_successor(&manifest(), &next), Err(Violation::LogStartFalls { .. })));
+        assert!(matches!(
+            check_successor(&manifest(), &next),
+            Err(Violation::LogStartFalls { .. })
+        ));
     }
 }

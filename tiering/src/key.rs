@@ -78,7 +78,10 @@ impl PartitionKeys {
 impl SegmentName {
     /// The name below the partition's prefix.
     pub fn relative(&self) -> String {
-        format!("{:020}-{:010}-{}", self.base_offset, self.leader_epoch, self.uuid)
+        format!(
+            "{:020}-{:010}-{}",
+            self.base_offset, self.leader_epoch, self.uuid
+        )
     }
 
     /// Reads a name below the partition's prefix; `None` for other objects.
@@ -107,7 +110,11 @@ mod tests {
         assert_eq!(a.parse_manifest(&a.manifest(12)), Some(12));
         assert_eq!(a.parse_manifest(&b.manifest(12)), None);
         assert_eq!(a.parse_manifest(&a.absolute("manifest/12")), None);
-        let name = SegmentName { base_offset: 5, leader_epoch: 3, uuid: Uuid::from_u128(9) };
+        let name = SegmentName {
+            base_offset: 5,
+            leader_epoch: 3,
+            uuid: Uuid::from_u128(9),
+        };
         assert_eq!(SegmentName::parse(&name.relative()), Some(name));
         assert_eq!(SegmentName::parse("manifest/00000000000000000001"), None);
         for wrong in ["", "a/b", "..", "ü"] {

@@ -43,20 +43,56 @@ impl TieringMetrics {
     pub fn register(registry: &mut Registry) -> Self {
         let m = Self::default();
         let counters = [
-            ("cold_fetch_bytes", "Bytes that cold reads fetched from the bucket", &m.cold_fetch_bytes),
-            ("cache_hits", "Chunks found in the chunk cache or already on their way", &m.cache_hits),
-            ("cache_misses", "Chunks that had to be fetched from the bucket", &m.cache_misses),
-            ("cold_reads", "Reads of a partition's cold tier", &m.cold_reads),
-            ("cold_read_errors", "Reads of a partition's cold tier that failed", &m.cold_read_errors),
+            (
+                "cold_fetch_bytes",
+                "Bytes that cold reads fetched from the bucket",
+                &m.cold_fetch_bytes,
+            ),
+            (
+                "cache_hits",
+                "Chunks found in the chunk cache or already on their way",
+                &m.cache_hits,
+            ),
+            (
+                "cache_misses",
+                "Chunks that had to be fetched from the bucket",
+                &m.cache_misses,
+            ),
+            (
+                "cold_reads",
+                "Reads of a partition's cold tier",
+                &m.cold_reads,
+            ),
+            (
+                "cold_read_errors",
+                "Reads of a partition's cold tier that failed",
+                &m.cold_read_errors,
+            ),
         ];
         for (name, help, counter) in counters {
             registry.register(format!("strandline_{name}"), help, counter.clone());
         }
         let families = [
-            ("uploaded_segments", "Segments committed to the bucket", &m.uploaded_segments),
-            ("uploaded_bytes", "Bytes of batches committed to the bucket", &m.uploaded_bytes),
-            ("upload_errors", "Uploads of segments that failed", &m.upload_errors),
-            ("expired_segments", "Segments that retention removed", &m.expired_segments),
+            (
+                "uploaded_segments",
+                "Segments committed to the bucket",
+                &m.uploaded_segments,
+            ),
+            (
+                "uploaded_bytes",
+                "Bytes of batches committed to the bucket",
+                &m.uploaded_bytes,
+            ),
+            (
+                "upload_errors",
+                "Uploads of segments that failed",
+                &m.upload_errors,
+            ),
+            (
+                "expired_segments",
+                "Segments that retention removed",
+                &m.expired_segments,
+            ),
         ];
         for (name, help, family) in families {
             registry.register(format!("strandline_{name}"), help, family.clone());

@@ -57,10 +57,19 @@ impl RemotePartition {
             leader_epoch,
         )
         .await?;
-        let read_ahead =
-            ReadAhead::new(shared.read_ahead_budget.clone(), shared.read_ahead_max_bytes);
+        let read_ahead = ReadAhead::new(
+            shared.read_ahead_budget.clone(),
+            shared.read_ahead_max_bytes,
+        );
         let counted_bytes = AtomicI64::new(0);
-        let partition = Self { id, shared, keys, chain, read_ahead, counted_bytes };
+        let partition = Self {
+            id,
+            shared,
+            keys,
+            chain,
+            read_ahead,
+            counted_bytes,
+        };
         partition.count_bytes();
         Ok(Arc::new(partition))
     }
@@ -97,7 +106,11 @@ impl RemotePartition {
     pub async fn take_over(&self, now_ms: i64) -> Result<(), TieringError> {
         let epoch = self.chain.leader_epoch();
         self.commit(now_ms, |manifest| {
-            Ok(if manifest.leader_epoch < epoch { Verdict::Write } else { Verdict::Keep })
+            Ok(if manifest.leader_epoch < epoch {
+                Verdict::Write
+            } else {
+                Verdict::Keep
+            })
         })
         .await?;
         Ok(())
@@ -121,12 +134,18 @@ impl RemotePartition {
     }
 
     fn label(&self) -> TopicLabel {
-        TopicLabel { topic: self.id.topic.clone() }
+        TopicLabel {
+            topic: self.id.topic.clone(),
+        }
     }
 
     fn count_bytes(&self) {
         let manifest = self.chain.manifest();
-        let bytes = if manifest.deleted { 0 } else { manifest.log_bytes() };
+        let bytes = if manifest.deleted {
+            0
+        } else {
+            manifest.log_bytes()
+        };
         self.set_counted(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
@@ -136,7 +155,13 @@ impl RemotePartition {
 
     fn set_counted(&self, bytes: i64) {
         let before = self.counted_bytes.swap(bytes, Ordering::AcqRel);
-        let gauge = self.shared.fetcher.metrics.tiered_bytes.get_or_create(&self.label()).clone();
+        let gauge = self
+            .shared
+            .fetcher
+            .metrics
+            .tiered_bytes
+            .get_or_create(&self.label())
+            .clone();
         gauge.inc_by(bytes - before);
     }
 }

@@ -140,10 +140,7 @@ pub struct RemoteTier {
 impl RemoteTier {
     /// Opens the tier; sends no request and allocates next to nothing. The metrics go into
     /// `registry` under their full names. Errors: a cluster id that cannot be part of a key.
-    pub fn open(
-        options: RemoteTierOptions,
-        registry: &mut Registry,
-    ) -> Result<Self, TieringError> {
+    pub fn open(options: RemoteTierOptions, registry: &mut Registry) -> Result<Self, TieringError> {
         PartitionKeys::new(&options.cluster_id, strandline_types::TopicId::ZERO, 0)?;
         let metrics = TieringMetrics::register(registry);
         let cache = ChunkCacheOptions {
@@ -178,7 +175,9 @@ impl RemoteTier {
             node_id: options.node_id,
             writer_id: Uuid::new_v4(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
     }
 
     /// Reads a partition's chain (one LIST, and one GET if there is one). The epoch takes the chain

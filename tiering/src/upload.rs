@@ -67,7 +67,11 @@ impl Uploader<'_> {
         now_ms: i64,
     ) -> Result<SegmentEntry, TieringError> {
         let base_offset = source.base_offset();
-        let name = SegmentName { base_offset, leader_epoch, uuid: Uuid::new_v4() };
+        let name = SegmentName {
+            base_offset,
+            leader_epoch,
+            uuid: Uuid::new_v4(),
+        };
         let key = self.keys.segment(&name);
         let writer =
             SegmentObjectWriter::new(self.options, self.topic_id, self.partition, base_offset);
@@ -87,7 +91,12 @@ impl Uploader<'_> {
         writer: SegmentObjectWriter,
     ) -> Result<SegmentSummary, TieringError> {
         let (pieces, summary) = blocking(move || {
-            let mut reading = Reading { source, writer: Some(writer), position: 0, summary: None };
+            let mut reading = Reading {
+                source,
+                writer: Some(writer),
+                position: 0,
+                summary: None,
+            };
             let mut pieces = Vec::new();
             while let Some(piece) = reading.next()? {
                 pieces.push(piece);
@@ -105,7 +114,12 @@ impl Uploader<'_> {
         source: Arc<dyn SegmentSource>,
         writer: SegmentObjectWriter,
     ) -> Result<SegmentSummary, TieringError> {
-        let reading = Reading { source, writer: Some(writer), position: 0, summary: None };
+        let reading = Reading {
+            source,
+            writer: Some(writer),
+            position: 0,
+            summary: None,
+        };
         let reading = Arc::new(Mutex::new(Some(reading)));
         // An error of the source comes back as one of the bucket; what it was is kept here.
         let failed = Arc::new(parking_lot::Mutex::new(None));
@@ -113,7 +127,9 @@ impl Uploader<'_> {
             let (reading, failed) = (Arc::clone(&reading), Arc::clone(&failed));
             async move {
                 let mut slot = reading.lock().await;
-                let Some(mut now) = slot.take() else { return Err("the source is gone".to_owned()) };
+                let Some(mut now) = slot.take() else {
+                    return Err("the source is gone".to_owned());
+                };
                 let (now, part) = blocking(move || {
                     let part = now.next();
                     Ok((now, part))
@@ -136,7 +152,11 @@ impl Uploader<'_> {
             return Err(error);
         }
         put?;
-        let summary = reading.lock().await.take().and_then(|reading| reading.summary);
+        let summary = reading
+            .lock()
+            .await
+            .take()
+            .and_then(|reading| reading.summary);
         summary.ok_or(TieringError::Cancelled)
     }
 
@@ -144,7 +164,10 @@ impl Uploader<'_> {
     /// ranged GET tells both.
     async fn verify(&self, key: &str, summary: &SegmentSummary) -> Result<(), TieringError> {
         let start = summary.object_bytes - summary.footer_bytes;
-        let read = self.bucket.get_range(key, start..summary.object_bytes).await?;
+        let read = self
+            .bucket
+            .get_range(key, start..summary.object_bytes)
+            .await?;
         if read.object_size != summary.object_bytes {
             let why = format!(
                 "it has {} bytes after the upload of {}",
@@ -153,7 +176,10 @@ impl Uploader<'_> {
             return Err(TieringError::corrupt(key, why));
         }
         if crc32c::crc32c(&read.bytes) != summary.footer_crc {
-            return Err(TieringError::corrupt(key, "its footer is not what was uploaded"));
+            return Err(TieringError::corrupt(
+                key,
+                "its footer is not what was uploaded",
+            ));
         }
         Ok(())
     }
@@ -191,7 +217,9 @@ struct Reading {
 impl Reading {
     /// Blocks on the disk.
     fn next(&mut self) -> Result<Option<Bytes>, TieringError> {
-        let Some(mut writer) = self.writer.take() else { return Ok(None) };
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(None);
+        };
         let left = self.source.size_in_bytes() - self.position;
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(PART_BYTES);
         let bytes = self.source.read_at(self.position, len)?;
@@ -216,12 +244,17 @@ impl Reading {
     }
 
     fn damaged(&self, why: String) -> TieringError {
-        TieringError::DamagedSource { base_offset: self.source.base_offset(), why }
+        TieringError::DamagedSource {
+            base_offset: self.source.base_offset(),
+            why,
+        }
     }
 }
 
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, TieringError> + Send + 'static,
 ) -> Result<T, TieringError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| TieringError::Cancelled)?
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| TieringError::Cancelled)?
 }

@@ -43,7 +43,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn take(&mut self, len: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
-        let (head, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Short(what))?;
+        let (head, rest) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or(DecodeError::Short(what))?;
         self.rest = rest;
         Ok(head)
     }
@@ -98,7 +101,9 @@ pub(crate) fn seal(mut out: BytesMut) -> Bytes {
 
 /// The bytes without the checksum at their end, if it is right.
 pub(crate) fn unseal(bytes: &[u8]) -> Result<&[u8], DecodeError> {
-    let (body, crc) = bytes.split_last_chunk::<4>().ok_or(DecodeError::Short("the checksum"))?;
+    let (body, crc) = bytes
+        .split_last_chunk::<4>()
+        .ok_or(DecodeError::Short("the checksum"))?;
     let stored = u32::from_be_bytes(*crc);
     let computed = crc32c::crc32c(body);
     if stored != computed {

@@ -25,19 +25,26 @@ pub(super) async fn handle_legacy(
 ) -> AlterConfigsResponse {
     let changes = request.resources.iter().map(|r| {
         let values = r.configs.iter().map(|c| {
-            (c.name.as_str().to_owned(), c.value.as_ref().map(|v| v.as_str().to_owned()))
+            (
+                c.name.as_str().to_owned(),
+                c.value.as_ref().map(|v| v.as_str().to_owned()),
+            )
         });
         let resource = resource(context, r.resource_type, &r.resource_name)?;
         Ok((resource, ConfigAlteration::Replace(values.collect())))
     });
     let outcomes = alter(context, changes.collect(), request.validate_only).await;
-    let responses = request.resources.iter().zip(outcomes).map(|(r, (code, message))| {
-        AlterConfigsResourceResponse::default()
-            .with_error_code(code.code())
-            .with_error_message(message.map(text))
-            .with_resource_type(r.resource_type)
-            .with_resource_name(r.resource_name.clone())
-    });
+    let responses = request
+        .resources
+        .iter()
+        .zip(outcomes)
+        .map(|(r, (code, message))| {
+            AlterConfigsResourceResponse::default()
+                .with_error_code(code.code())
+                .with_error_message(message.map(text))
+                .with_resource_type(r.resource_type)
+                .with_resource_name(r.resource_name.clone())
+        });
     AlterConfigsResponse::default().with_responses(responses.collect())
 }
 
@@ -55,20 +62,28 @@ pub(super) async fn handle_incremental(
                     RequestError::InvalidRequest(text)
                 })?;
                 let value = c.value.as_ref().map(|v| v.as_str().to_owned());
-                Ok(ConfigChange { name: c.name.as_str().to_owned(), op, value })
+                Ok(ConfigChange {
+                    name: c.name.as_str().to_owned(),
+                    op,
+                    value,
+                })
             })
             .collect();
         let resource = resource(context, r.resource_type, &r.resource_name)?;
         Ok((resource, ConfigAlteration::Incremental(changes?)))
     });
     let outcomes = alter(context, changes.collect(), request.validate_only).await;
-    let responses = request.resources.iter().zip(outcomes).map(|(r, (code, message))| {
-        IncrementalResourceResponse::default()
-            .with_error_code(code.code())
-            .with_error_message(message.map(text))
-            .with_resource_type(r.resource_type)
-            .with_resource_name(r.resource_name.clone())
-    });
+    let responses = request
+        .resources
+        .iter()
+        .zip(outcomes)
+        .map(|(r, (code, message))| {
+            IncrementalResourceResponse::default()
+                .with_error_code(code.code())
+                .with_error_message(message.map(text))
+                .with_resource_type(r.resource_type)
+                .with_resource_name(r.resource_name.clone())
+        });
     IncrementalAlterConfigsResponse::default().with_responses(responses.collect())
 }
 
@@ -87,7 +102,9 @@ fn resource(
                 Err(RequestError::InvalidRequest(text))
             }
         },
-        _ => Err(RequestError::InvalidRequest(format!("resource type {kind} is not served"))),
+        _ => Err(RequestError::InvalidRequest(format!(
+            "resource type {kind} is not served"
+        ))),
     }
 }
 
@@ -97,11 +114,21 @@ async fn alter(
     changes: Vec<Change>,
     validate_only: bool,
 ) -> Vec<(ErrorCode, Option<String>)> {
-    let resources: Vec<_> = changes.iter().filter_map(|c| c.as_ref().ok().cloned()).collect();
-    let command = AlterConfigs { resources: resources.clone(), validate_only };
+    let resources: Vec<_> = changes
+        .iter()
+        .filter_map(|c| c.as_ref().ok().cloned())
+        .collect();
+    let command = AlterConfigs {
+        resources: resources.clone(),
+        validate_only,
+    };
     let mut results = match context.broker.alter_configs(command).await {
         Ok(results) => results.into_iter(),
-        Err(e) => resources.iter().map(|_| Err(e.clone())).collect::<Vec<_>>().into_iter(),
+        Err(e) => resources
+            .iter()
+            .map(|_| Err(e.clone()))
+            .collect::<Vec<_>>()
+            .into_iter(),
     };
     let answer = |result: Result<(), RequestError>| match result {
         Ok(()) => (ErrorCode::None, None),

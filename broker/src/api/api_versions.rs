@@ -5,7 +5,9 @@ use strandline_wire::messages::ApiVersionsRequest;
 use strandline_wire::messages::api_versions_response::{
     ApiVersion, ApiVersionsResponse, FinalizedFeatureKey,
 };
-use strandline_wire::{ErrorCode, WireError, decode_request, encode_response_with_header, served_apis};
+use strandline_wire::{
+    ErrorCode, WireError, decode_request, encode_response_with_header, served_apis,
+};
 
 use super::{RequestContext, respond, text};
 use crate::net::response::Outcome;
@@ -23,8 +25,8 @@ pub(super) fn handle(context: &RequestContext, body: Bytes) -> Result<Outcome, W
     let request: ApiVersionsRequest = decode_request(header, body)?;
     if header.version >= 3 && !names_software(&request) {
         // W-11: the connection stays open.
-        let response = ApiVersionsResponse::default()
-            .with_error_code(ErrorCode::InvalidRequest.code());
+        let response =
+            ApiVersionsResponse::default().with_error_code(ErrorCode::InvalidRequest.code());
         return Ok(respond(header, &response));
     }
     let mut response = ApiVersionsResponse::default().with_api_keys(keys());
@@ -65,7 +67,9 @@ fn names_software(request: &ApiVersionsRequest) -> bool {
         let ends_well = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
         ends_well(bytes.first())
             && ends_well(bytes.last())
-            && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
+            && bytes
+                .iter()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
     };
     legal(&request.client_software_name) && legal(&request.client_software_version)
 }

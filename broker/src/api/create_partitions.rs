@@ -19,7 +19,10 @@ pub(super) async fn handle(
 ) -> CreatePartitionsResponse {
     let topics: Vec<NewPartitions> = request.topics.iter().map(new_partitions).collect();
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
-    let outcome = context.broker.create_partitions(topics, request.validate_only, timeout).await;
+    let outcome = context
+        .broker
+        .create_partitions(topics, request.validate_only, timeout)
+        .await;
     let results = match outcome {
         Ok(results) => results,
         Err(e) => request.topics.iter().map(|_| Err(e.clone())).collect(),
@@ -38,7 +41,13 @@ pub(super) async fn handle(
 
 fn new_partitions(topic: &CreatePartitionsTopic) -> NewPartitions {
     let assignments = topic.assignments.as_ref().map(|list| {
-        list.iter().map(|a| a.broker_ids.iter().map(|b| BrokerId(b.0)).collect()).collect()
+        list.iter()
+            .map(|a| a.broker_ids.iter().map(|b| BrokerId(b.0)).collect())
+            .collect()
     });
-    NewPartitions { name: topic.name.as_str().to_owned(), count: topic.count, assignments }
+    NewPartitions {
+        name: topic.name.as_str().to_owned(),
+        count: topic.count,
+        assignments,
+    }
 }

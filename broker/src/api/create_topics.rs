@@ -26,8 +26,11 @@ pub(super) async fn handle(
     for topic in &request.topics {
         *counts.entry(topic.name.as_str()).or_default() += 1;
     }
-    let once: Vec<&CreatableTopic> =
-        request.topics.iter().filter(|t| counts[t.name.as_str()] == 1).collect();
+    let once: Vec<&CreatableTopic> = request
+        .topics
+        .iter()
+        .filter(|t| counts[t.name.as_str()] == 1)
+        .collect();
     let command = CreateTopics {
         topics: once.iter().map(|t| new_topic(t)).collect(),
         validate_only: request.validate_only,
@@ -39,9 +42,16 @@ pub(super) async fn handle(
         Ok(results) => results,
         Err(e) => once.iter().map(|_| Err(e.clone())).collect(),
     };
-    let mut topics: Vec<CreatableTopicResult> =
-        once.iter().zip(results).map(|(t, r)| result(context, &t.name, r)).collect();
-    let mut twice: Vec<&str> = counts.iter().filter(|(_, n)| **n > 1).map(|(name, _)| *name).collect();
+    let mut topics: Vec<CreatableTopicResult> = once
+        .iter()
+        .zip(results)
+        .map(|(t, r)| result(context, &t.name, r))
+        .collect();
+    let mut twice: Vec<&str> = counts
+        .iter()
+        .filter(|(_, n)| **n > 1)
+        .map(|(name, _)| *name)
+        .collect();
     twice.sort_unstable();
     for name in twice {
         let text = format!("topic '{name}' is named more than once");
@@ -51,7 +61,8 @@ pub(super) async fn handle(
 }
 
 fn new_topic(topic: &CreatableTopic) -> NewTopic {
-    let brokers = |ids: &[strandline_wire::messages::BrokerId]| ids.iter().map(|b| BrokerId(b.0)).collect();
+    let brokers =
+        |ids: &[strandline_wire::messages::BrokerId]| ids.iter().map(|b| BrokerId(b.0)).collect();
     NewTopic {
         name: topic.name.as_str().to_owned(),
         num_partitions: topic.num_partitions,
@@ -64,7 +75,12 @@ fn new_topic(topic: &CreatableTopic) -> NewTopic {
         configs: topic
             .configs
             .iter()
-            .map(|c| (c.name.as_str().to_owned(), c.value.as_ref().map(|v| v.as_str().to_owned())))
+            .map(|c| {
+                (
+                    c.name.as_str().to_owned(),
+                    c.value.as_ref().map(|v| v.as_str().to_owned()),
+                )
+            })
             .collect(),
     }
 }
@@ -76,7 +92,9 @@ fn refused(context: &RequestContext, name: &str, e: &RequestError) -> CreatableT
         .with_error_code(error_codes::for_metadata(e).code())
         .with_error_message(some_text(e.to_string()));
     if context.version() >= 5 {
-        out.with_num_partitions(-1).with_replication_factor(-1).with_configs(Some(Vec::new()))
+        out.with_num_partitions(-1)
+            .with_replication_factor(-1)
+            .with_configs(Some(Vec::new()))
     } else {
         out
     }
@@ -111,5 +129,9 @@ fn result(
         .with_num_partitions(created.num_partitions)
         .with_replication_factor(created.replication_factor)
         .with_configs(Some(configs.collect()));
-    if context.version() >= 7 { out.with_topic_id(created.topic_id.0) } else { out }
+    if context.version() >= 7 {
+        out.with_topic_id(created.topic_id.0)
+    } else {
+        out
+    }
 }

@@ -16,13 +16,22 @@ pub(super) async fn handle(
 ) -> DeleteGroupsResponse {
     let mut results = Vec::with_capacity(request.groups_names.len());
     for id in &request.groups_names {
-        let delete = DeleteGroupRequest { group_id: id.as_str().to_owned() };
-        let outcome = match context.broker.groups.submit(Request::DeleteGroup(delete)).await {
+        let delete = DeleteGroupRequest {
+            group_id: id.as_str().to_owned(),
+        };
+        let outcome = match context
+            .broker
+            .groups
+            .submit(Request::DeleteGroup(delete))
+            .await
+        {
             Ok(Reply::DeleteGroup(outcome)) => outcome,
             Ok(_) => Err(GroupError::UnknownServerError),
             Err(e) => Err(e),
         };
-        let code = outcome.err().map_or(ErrorCode::None, error_codes::for_group);
+        let code = outcome
+            .err()
+            .map_or(ErrorCode::None, error_codes::for_group);
         let result = DeletableGroupResult::default()
             .with_group_id(id.clone())
             .with_error_code(code.code());

@@ -2,10 +2,10 @@
 
 use strandline_types::is_internal_topic;
 use strandline_wire::ErrorCode;
+use strandline_wire::messages::DeleteRecordsRequest;
 use strandline_wire::messages::delete_records_response::{
     DeleteRecordsPartitionResult, DeleteRecordsResponse, DeleteRecordsTopicResult,
 };
-use strandline_wire::messages::DeleteRecordsRequest;
 
 use super::RequestContext;
 
@@ -20,10 +20,12 @@ pub(super) async fn handle(
             let out = DeleteRecordsPartitionResult::default()
                 .with_partition_index(p.partition_index)
                 .with_low_watermark(-1);
-            partitions.push(match delete(context, &topic.name, p.partition_index, p.offset).await {
-                Ok(low_watermark) => out.with_low_watermark(low_watermark),
-                Err(code) => out.with_error_code(code.code()),
-            });
+            partitions.push(
+                match delete(context, &topic.name, p.partition_index, p.offset).await {
+                    Ok(low_watermark) => out.with_low_watermark(low_watermark),
+                    Err(code) => out.with_error_code(code.code()),
+                },
+            );
         }
         let out = DeleteRecordsTopicResult::default()
             .with_name(topic.name.clone())
@@ -47,5 +49,10 @@ async fn delete(
         return Err(ErrorCode::PolicyViolation);
     }
     let job = move || partition.delete_records(offset);
-    context.broker.io.run(job).await.map_err(|_| ErrorCode::NotLeaderOrFollower)?
+    context
+        .broker
+        .io
+        .run(job)
+        .await
+        .map_err(|_| ErrorCode::NotLeaderOrFollower)?
 }

@@ -7,7 +7,9 @@ use strandline_metadata::{DeletedTopic, RequestError, TopicRef};
 use strandline_types::TopicId;
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::DeleteTopicsRequest;
-use strandline_wire::messages::delete_topics_response::{DeletableTopicResult, DeleteTopicsResponse};
+use strandline_wire::messages::delete_topics_response::{
+    DeletableTopicResult, DeleteTopicsResponse,
+};
 
 use super::{RequestContext, some_text, text};
 use crate::error_codes;
@@ -30,7 +32,9 @@ pub(super) async fn handle(
         } else {
             ErrorCode::TopicDeletionDisabled
         };
-        let responses = asked.iter().map(|a| refused(context, a, code, "topic deletion is disabled"));
+        let responses = asked
+            .iter()
+            .map(|a| refused(context, a, code, "topic deletion is disabled"));
         return DeleteTopicsResponse::default().with_responses(responses.collect());
     }
     refuse_repeated(context, &mut asked);
@@ -38,7 +42,11 @@ pub(super) async fn handle(
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
     let mut results = match context.broker.delete_topics(targets.clone(), timeout).await {
         Ok(results) => results.into_iter(),
-        Err(e) => targets.iter().map(|_| Err(e.clone())).collect::<Vec<_>>().into_iter(),
+        Err(e) => targets
+            .iter()
+            .map(|_| Err(e.clone()))
+            .collect::<Vec<_>>()
+            .into_iter(),
     };
     let responses = asked.into_iter().map(|a| {
         let result = match &a.target {
@@ -78,10 +86,10 @@ fn asked(context: &RequestContext, request: &DeleteTopicsRequest) -> Vec<Asked> 
 fn refuse_repeated(context: &RequestContext, asked: &mut [Asked]) {
     let image = context.broker.metadata.image();
     let identity = |target: &TopicRef| match target {
-        TopicRef::Id(id) => image.topics().by_id(*id).map_or_else(
-            || id.to_string(),
-            |topic| format!("name {}", topic.name()),
-        ),
+        TopicRef::Id(id) => image
+            .topics()
+            .by_id(*id)
+            .map_or_else(|| id.to_string(), |topic| format!("name {}", topic.name())),
         TopicRef::Name(name) => format!("name {name}"),
     };
     let mut counts: HashMap<String, usize> = HashMap::new();
@@ -104,11 +112,20 @@ fn respond(
 ) -> DeletableTopicResult {
     match result {
         Ok(deleted) => {
-            let out = DeletableTopicResult::default()
-                .with_name(Some(text(deleted.name.as_str()).into()));
-            if context.version() >= 6 { out.with_topic_id(deleted.topic_id.0) } else { out }
+            let out =
+                DeletableTopicResult::default().with_name(Some(text(deleted.name.as_str()).into()));
+            if context.version() >= 6 {
+                out.with_topic_id(deleted.topic_id.0)
+            } else {
+                out
+            }
         }
-        Err(e) => refused(context, asked, error_codes::for_metadata(&e), &e.to_string()),
+        Err(e) => refused(
+            context,
+            asked,
+            error_codes::for_metadata(&e),
+            &e.to_string(),
+        ),
     }
 }
 

@@ -16,7 +16,11 @@ pub(super) async fn handle(
     request: DescribeClusterRequest,
 ) -> DescribeClusterResponse {
     let version = context.version();
-    let endpoint = if version >= 1 { request.endpoint_type } else { ENDPOINT_BROKERS };
+    let endpoint = if version >= 1 {
+        request.endpoint_type
+    } else {
+        ENDPOINT_BROKERS
+    };
     let refused = match endpoint {
         ENDPOINT_BROKERS => None,
         ENDPOINT_CONTROLLERS => Some((
@@ -33,7 +37,10 @@ pub(super) async fn handle(
     }
     let image = context.broker.metadata.image();
     let with_fenced = version >= 2 && request.include_fenced_brokers;
-    let brokers = image.cluster().brokers().filter(|b| with_fenced || b.is_alive());
+    let brokers = image
+        .cluster()
+        .brokers()
+        .filter(|b| with_fenced || b.is_alive());
     let brokers = brokers.filter_map(|b| {
         let endpoint = b.listener(&context.client.listener)?;
         let out = DescribeClusterBroker::default()
@@ -41,7 +48,11 @@ pub(super) async fn handle(
             .with_host(text(endpoint.host.as_str()))
             .with_port(i32::from(endpoint.port))
             .with_rack(b.rack.clone().map(text));
-        Some(if version >= 2 { out.with_is_fenced(b.fenced) } else { out })
+        Some(if version >= 2 {
+            out.with_is_fenced(b.fenced)
+        } else {
+            out
+        })
     });
     DescribeClusterResponse::default()
         .with_endpoint_type(ENDPOINT_BROKERS)

@@ -24,11 +24,14 @@ pub(super) async fn handle(
             .with_resource_name(resource.resource_name.clone());
         match entries(context, resource) {
             Ok(entries) => out.with_configs(
-                entries.into_iter().map(|e| entry(context.version(), &request, e)).collect(),
+                entries
+                    .into_iter()
+                    .map(|e| entry(context.version(), &request, e))
+                    .collect(),
             ),
-            Err((code, message)) => {
-                out.with_error_code(code.code()).with_error_message(some_text(message))
-            }
+            Err((code, message)) => out
+                .with_error_code(code.code())
+                .with_error_message(some_text(message)),
         }
     });
     DescribeConfigsResponse::default().with_results(results.collect())
@@ -36,7 +39,10 @@ pub(super) async fn handle(
 
 /// D-30: no list, or an empty one, is all.
 fn keys(resource: &DescribeConfigsResource) -> Option<Vec<String>> {
-    let keys = resource.configuration_keys.as_ref().filter(|keys| !keys.is_empty())?;
+    let keys = resource
+        .configuration_keys
+        .as_ref()
+        .filter(|keys| !keys.is_empty())?;
     Some(keys.iter().map(|k| k.as_str().to_owned()).collect())
 }
 
@@ -52,14 +58,17 @@ fn entries(
     let name = resource.resource_name.as_str();
     match ConfigResourceType::from_id(resource.resource_type) {
         Some(ConfigResourceType::Topic) => {
-            TopicName::new(name)
-                .map_err(|e| (ErrorCode::InvalidTopicException, e.to_string()))?;
+            TopicName::new(name).map_err(|e| (ErrorCode::InvalidTopicException, e.to_string()))?;
             let image = broker.metadata.image();
             if image.topics().by_name(name).is_none() {
                 let text = format!("topic '{name}' does not exist");
                 return Err((ErrorCode::UnknownTopicOrPartition, text));
             }
-            let overrides = image.configs().topic(name).map(|o| (**o).clone()).unwrap_or_default();
+            let overrides = image
+                .configs()
+                .topic(name)
+                .map(|o| (**o).clone())
+                .unwrap_or_default();
             Ok(configs::describe_topic(broker, name, &overrides, keys))
         }
         Some(ConfigResourceType::Broker) if name.is_empty() => {

@@ -40,7 +40,11 @@ fn described(version: i16, out: DescribedGroup, description: GroupDescription) -
             .with_client_host(text(m.client_host))
             .with_member_metadata(m.metadata)
             .with_member_assignment(m.assignment);
-        if version >= 4 { out.with_group_instance_id(m.group_instance_id.map(text)) } else { out }
+        if version >= 4 {
+            out.with_group_instance_id(m.group_instance_id.map(text))
+        } else {
+            out
+        }
     });
     out.with_group_state(text(description.state.as_str()))
         .with_protocol_type(text(description.protocol_type))

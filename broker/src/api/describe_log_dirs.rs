@@ -26,13 +26,20 @@ pub(super) async fn handle(
         if is_asked(&partition) {
             let out = DescribeLogDirsPartition::default()
                 .with_partition_index(partition.id.partition)
-                .with_partition_size(i64::try_from(partition.log.size_in_bytes()).unwrap_or(i64::MAX))
+                .with_partition_size(
+                    i64::try_from(partition.log.size_in_bytes()).unwrap_or(i64::MAX),
+                )
                 .with_offset_lag(0);
-            topics.entry(partition.id.topic.to_string()).or_default().push(out);
+            topics
+                .entry(partition.id.topic.to_string())
+                .or_default()
+                .push(out);
         }
     }
     let topics = topics.into_iter().map(|(name, partitions)| {
-        DescribeLogDirsTopic::default().with_name(text(name).into()).with_partitions(partitions)
+        DescribeLogDirsTopic::default()
+            .with_name(text(name).into())
+            .with_partitions(partitions)
     });
     let dir = &context.broker.log_dir;
     let mut result = DescribeLogDirsResult::default()

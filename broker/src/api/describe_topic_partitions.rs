@@ -17,11 +17,21 @@ pub(super) async fn handle(
 ) -> DescribeTopicPartitionsResponse {
     let image = context.broker.metadata.image();
     let most = context.broker.config.max_request_partition_size_limit();
-    let mut left = usize::try_from(request.response_partition_limit).unwrap_or(0).clamp(1, most);
+    let mut left = usize::try_from(request.response_partition_limit)
+        .unwrap_or(0)
+        .clamp(1, most);
     let mut names: Vec<String> = if request.topics.is_empty() {
-        image.topics().iter().map(|t| t.name().to_string()).collect()
+        image
+            .topics()
+            .iter()
+            .map(|t| t.name().to_string())
+            .collect()
     } else {
-        request.topics.iter().map(|t| t.name.as_str().to_owned()).collect()
+        request
+            .topics
+            .iter()
+            .map(|t| t.name.as_str().to_owned())
+            .collect()
     };
     names.sort();
     names.dedup();
@@ -55,7 +65,9 @@ pub(super) async fn handle(
 }
 
 fn cursor(name: &str, partition: i32) -> Cursor {
-    Cursor::default().with_topic_name(text(name).into()).with_partition_index(partition)
+    Cursor::default()
+        .with_topic_name(text(name).into())
+        .with_partition_index(partition)
 }
 
 fn missing(name: &str) -> DescribeTopicPartitionsResponseTopic {
@@ -86,8 +98,12 @@ fn describe(
             Some(leader) => (ErrorCode::None, leader.0, p.leader_epoch),
             None => (ErrorCode::LeaderNotAvailable, -1, -1),
         };
-        let offline: Vec<BrokerId> =
-            p.replicas.iter().copied().filter(|b| !image.cluster().is_alive(*b)).collect();
+        let offline: Vec<BrokerId> = p
+            .replicas
+            .iter()
+            .copied()
+            .filter(|b| !image.cluster().is_alive(*b))
+            .collect();
         DescribeTopicPartitionsResponsePartition::default()
             .with_error_code(code.code())
             .with_partition_index(index)
@@ -95,8 +111,9 @@ fn describe(
             .with_leader_epoch(epoch)
             .with_replica_nodes(ids(&p.replicas))
             .with_isr_nodes(ids(&p.isr))
-            .with_eligible_leader_replicas(None)
-            .with_last_known_elr(None)
+            // Empty, not null: the Java client of Kafka 4.4 does not expect null.
+            .with_eligible_leader_replicas(Some(vec![]))
+            .with_last_known_elr(Some(vec![]))
             .with_offline_replicas(ids(&offline))
     });
     let partitions: Vec<_> = partitions.collect();

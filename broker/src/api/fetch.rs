@@ -57,7 +57,11 @@ impl Limits {
 
 /// A follower names itself in `replica_id`, from version 15 in a tagged field.
 fn replica_id(context: &RequestContext, request: &FetchRequest) -> i32 {
-    if context.version() >= 15 { request.replica_state.replica_id.0 } else { request.replica_id.0 }
+    if context.version() >= 15 {
+        request.replica_state.replica_id.0
+    } else {
+        request.replica_id.0
+    }
 }
 
 fn session_request(context: &RequestContext, request: &FetchRequest) -> SessionRequest {
@@ -88,7 +92,11 @@ fn session_request(context: &RequestContext, request: &FetchRequest) -> SessionR
     SessionRequest {
         session_id: request.session_id,
         // Versions below 7 have no session fields: always a full fetch (F-40).
-        epoch: if context.version() >= 7 { request.session_epoch } else { -1 },
+        epoch: if context.version() >= 7 {
+            request.session_epoch
+        } else {
+            -1
+        },
         uses_topic_ids: context.version() >= 13,
         is_follower: replica_id(context, request) >= 0,
         partitions,
@@ -112,11 +120,20 @@ fn resolve(context: &RequestContext, request: &FetchRequest, fetch: &FetchContex
         };
         found.map_err(|code| match code {
             // F-2: old clients do not know this code.
-            ErrorCode::KafkaStorageError if context.version() <= 5 => ErrorCode::NotLeaderOrFollower,
+            ErrorCode::KafkaStorageError if context.version() <= 5 => {
+                ErrorCode::NotLeaderOrFollower
+            }
             code => code,
         })
     };
-    fetch.partitions.iter().map(|f| Wanted { partition: find(f), fetch: f.clone() }).collect()
+    fetch
+        .partitions
+        .iter()
+        .map(|f| Wanted {
+            partition: find(f),
+            fetch: f.clone(),
+        })
+        .collect()
 }
 
 /// Reads until there is enough, or the time is over (F-6, F-8).
@@ -138,7 +155,10 @@ async fn poll(context: &RequestContext, wanted: &[Wanted], limits: &Limits) -> P
             notify = Some(fresh);
             continue;
         };
-        if tokio::time::timeout_at(deadline, watched.notified()).await.is_ok() {
+        if tokio::time::timeout_at(deadline, watched.notified())
+            .await
+            .is_ok()
+        {
             watch(wanted, watched);
         }
     }
@@ -154,7 +174,10 @@ fn watch(wanted: &[Wanted], notify: &Arc<Notify>) {
 
 /// F-40.
 fn top_level_error(context: &RequestContext, code: ErrorCode) -> Outcome {
-    let head = FetchResponseHead { error_code: code.code(), ..FetchResponseHead::default() };
+    let head = FetchResponseHead {
+        error_code: code.code(),
+        ..FetchResponseHead::default()
+    };
     match encode_fetch_response(&context.header, &head) {
         Ok(frame) => Outcome::frame(frame.bytes),
         Err(_) => Outcome::Close("a fetch response could not be encoded"),

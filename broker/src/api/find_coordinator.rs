@@ -15,7 +15,11 @@ pub(super) async fn handle(
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse {
     if context.version() < 4 {
-        let key_type = if context.version() >= 1 { request.key_type } else { KEY_TYPE_GROUP };
+        let key_type = if context.version() >= 1 {
+            request.key_type
+        } else {
+            KEY_TYPE_GROUP
+        };
         let found = find(context, key_type, &request.key).await;
         let out = FindCoordinatorResponse::default()
             .with_error_code(found.error_code)
@@ -39,21 +43,19 @@ async fn find(context: &RequestContext, key_type: i8, key: &str) -> Coordinator 
     let out = Coordinator::default().with_key(text(key));
     if key_type != KEY_TYPE_GROUP {
         // Transactions and share groups are not served: their coordinators do not exist.
-        return refuse(out, ErrorCode::InvalidRequest, "only group coordinators are served");
+        return refuse(
+            out,
+            ErrorCode::InvalidRequest,
+            "only group coordinators are served",
+        );
     }
     let image = context.broker.metadata.image();
-    let topic = match image.topics().by_name(CONSUMER_OFFSETS_TOPIC) {
-        Some(topic) => topic,
-        None => {
-            return match auto_create::create_consumer_offsets(&context.broker).await {
-                Ok(()) => refuse(
-                    out,
-                    ErrorCode::CoordinatorNotAvailable,
-                    "the group coordinator is being created",
-                ),
-                Err(e) => refuse(out, ErrorCode::CoordinatorNotAvailable, &e.to_string()),
-            };
-        }
+    let Some(topic) = image.topics().by_name(CONSUMER_OFFSETS_TOPIC) else {
+        let code = ErrorCode::CoordinatorNotAvailable;
+        return match auto_create::create_consumer_offsets(&context.broker).await {
+            Ok(()) => refuse(out, code, "the group coordinator is being created"),
+            Err(e) => refuse(out, code, &e.to_string()),
+        };
     };
     let count = i32::try_from(topic.partitions().len()).unwrap_or(i32::MAX);
     let index = strandline_group_coordinator::partition_for_group(key, count);
@@ -65,7 +67,11 @@ async fn find(context: &RequestContext, key_type: i8, key: &str) -> Coordinator 
             .with_node_id(id.0.into())
             .with_host(text(listener.host.as_str()))
             .with_port(i32::from(listener.port)),
-        None => refuse(out, ErrorCode::CoordinatorNotAvailable, "the coordinator has no leader"),
+        None => refuse(
+            out,
+            ErrorCode::CoordinatorNotAvailable,
+            "the coordinator has no leader",
+        ),
     }
 }
 

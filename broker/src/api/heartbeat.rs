@@ -17,11 +17,18 @@ pub(super) async fn handle(
         member_id: request.member_id.as_str().to_owned(),
         group_instance_id: request.group_instance_id.map(|i| i.as_str().to_owned()),
     };
-    let outcome = match context.broker.groups.submit(Request::Heartbeat(heartbeat)).await {
+    let outcome = match context
+        .broker
+        .groups
+        .submit(Request::Heartbeat(heartbeat))
+        .await
+    {
         Ok(Reply::Heartbeat(outcome)) => outcome,
         Ok(_) => Err(GroupError::UnknownServerError),
         Err(e) => Err(e),
     };
-    let code = outcome.err().map_or(ErrorCode::None, error_codes::for_group);
+    let code = outcome
+        .err()
+        .map_or(ErrorCode::None, error_codes::for_group);
     HeartbeatResponse::default().with_error_code(code.code())
 }

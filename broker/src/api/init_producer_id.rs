@@ -15,7 +15,12 @@ pub(super) async fn handle(
         // FindCoordinator never names a transaction coordinator, so no client that follows the
         // protocol gets here; the answer ends a client that does not.
         Some(_) => ErrorCode::TransactionalIdAuthorizationFailed,
-        None => match context.broker.producer_ids.next(&context.broker.metadata).await {
+        None => match context
+            .broker
+            .producer_ids
+            .next(&context.broker.metadata)
+            .await
+        {
             Ok(id) => {
                 return InitProducerIdResponse::default()
                     .with_producer_id(id.into())

@@ -2,8 +2,8 @@
 
 use strandline_group_coordinator::{JoinReply, JoinRequest, Reply, Request};
 use strandline_wire::ErrorCode;
-use strandline_wire::messages::join_group_response::{JoinGroupResponse, JoinGroupResponseMember};
 use strandline_wire::messages::JoinGroupRequest;
+use strandline_wire::messages::join_group_response::{JoinGroupResponse, JoinGroupResponseMember};
 
 use super::{RequestContext, text};
 use crate::error_codes;
@@ -21,20 +21,32 @@ pub(super) async fn handle(
         client_id: context.client_id().to_owned(),
         client_host: format!("/{}", context.client.peer.ip()),
         session_timeout_ms: request.session_timeout_ms,
-        rebalance_timeout_ms: if version >= 1 { request.rebalance_timeout_ms } else { -1 },
+        rebalance_timeout_ms: if version >= 1 {
+            request.rebalance_timeout_ms
+        } else {
+            -1
+        },
         protocol_type: request.protocol_type.as_str().to_owned(),
         // Copies: what is kept must not keep the frame.
         protocols: request
             .protocols
             .iter()
-            .map(|p| (p.name.as_str().to_owned(), bytes::Bytes::copy_from_slice(&p.metadata)))
+            .map(|p| {
+                (
+                    p.name.as_str().to_owned(),
+                    bytes::Bytes::copy_from_slice(&p.metadata),
+                )
+            })
             .collect(),
         require_known_member_id: version >= 4,
         supports_skip_assignment: version >= 9,
     };
     let reply = match context.broker.groups.submit(Request::Join(join)).await {
         Ok(Reply::Join(reply)) => reply,
-        Ok(_) => JoinReply::failed(member_id, strandline_group_coordinator::GroupError::UnknownServerError),
+        Ok(_) => JoinReply::failed(
+            member_id,
+            strandline_group_coordinator::GroupError::UnknownServerError,
+        ),
         Err(e) => JoinReply::failed(member_id, e),
     };
     response(version, reply)
@@ -45,10 +57,19 @@ fn response(version: i16, reply: JoinReply) -> JoinGroupResponse {
         let out = JoinGroupResponseMember::default()
             .with_member_id(text(m.member_id))
             .with_metadata(m.metadata);
-        if version >= 5 { out.with_group_instance_id(m.group_instance_id.map(text)) } else { out }
+        if version >= 5 {
+            out.with_group_instance_id(m.group_instance_id.map(text))
+        } else {
+            out
+        }
     });
     let mut out = JoinGroupResponse::default()
-        .with_error_code(reply.error.map_or(ErrorCode::None, error_codes::for_group).code())
+        .with_error_code(
+            reply
+                .error
+                .map_or(ErrorCode::None, error_codes::for_group)
+                .code(),
+        )
         .with_generation_id(reply.generation_id)
         .with_leader(text(reply.leader))
         .with_member_id(text(reply.member_id))

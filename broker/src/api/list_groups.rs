@@ -13,14 +13,21 @@ pub(super) async fn handle(
 ) -> ListGroupsResponse {
     let version = context.version();
     let filter = ListGroupsFilter {
-        states: request.states_filter.iter().map(|s| s.as_str().to_owned()).collect(),
-        types: request.types_filter.iter().map(|s| s.as_str().to_owned()).collect(),
+        states: request
+            .states_filter
+            .iter()
+            .map(|s| s.as_str().to_owned())
+            .collect(),
+        types: request
+            .types_filter
+            .iter()
+            .map(|s| s.as_str().to_owned())
+            .collect(),
     };
     let groups = match context.broker.groups.list(&filter) {
         Ok(groups) => groups,
         Err(e) => {
-            return ListGroupsResponse::default()
-                .with_error_code(error_codes::for_group(e).code());
+            return ListGroupsResponse::default().with_error_code(error_codes::for_group(e).code());
         }
     };
     let groups = groups.into_iter().map(|g| {

@@ -40,7 +40,10 @@ pub(super) async fn handle(
             } else if request.replica_id.0 != -1 && request.replica_id.0 != DEBUG_REPLICA {
                 Err(ErrorCode::NotLeaderOrFollower)
             } else {
-                context.broker.replicas.by_name(&topic.name, p.partition_index)
+                context
+                    .broker
+                    .replicas
+                    .by_name(&topic.name, p.partition_index)
             };
             one(context, found, p, isolation, timeout)
         });
@@ -80,8 +83,14 @@ async fn one(
         .with_offset(-1);
     match answer {
         Ok(found) => {
-            let out = out.with_timestamp(found.timestamp).with_offset(found.offset);
-            if version >= 4 { out.with_leader_epoch(found.leader_epoch) } else { out }
+            let out = out
+                .with_timestamp(found.timestamp)
+                .with_offset(found.offset);
+            if version >= 4 {
+                out.with_leader_epoch(found.leader_epoch)
+            } else {
+                out
+            }
         }
         Err(code) => out.with_error_code(code.code()),
     }
@@ -102,7 +111,9 @@ async fn lookup(
         .filter(|t| version >= first_version(*t))
         .ok_or(ErrorCode::UnsupportedVersion)?; // O-1
     let answer = partition.list_offset(&context.broker.io, wanted, isolation);
-    tokio::time::timeout(timeout, answer).await.map_err(|_| ErrorCode::RequestTimedOut)?
+    tokio::time::timeout(timeout, answer)
+        .await
+        .map_err(|_| ErrorCode::RequestTimedOut)?
 }
 
 /// The table of 3.6.

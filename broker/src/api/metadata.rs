@@ -23,7 +23,11 @@ pub(super) async fn handle(context: &RequestContext, request: MetadataRequest) -
             named_topics(context, &image, topics, may_create).await
         }
         // null, or an empty list in version 0, is all topics.
-        _ => image.topics().iter().map(|t| describe(&image, t, context)).collect(),
+        _ => image
+            .topics()
+            .iter()
+            .map(|t| describe(&image, t, context))
+            .collect(),
     };
     let mut response = cluster(context, &image);
     response.topics = topics;
@@ -82,7 +86,11 @@ async fn named_topics(
             None => match TopicName::new(&name) {
                 Ok(legal) => missing.push(legal),
                 Err(_) => {
-                    out.push(topic_error(Some(name), TopicId::ZERO, ErrorCode::InvalidTopicException));
+                    out.push(topic_error(
+                        Some(name),
+                        TopicId::ZERO,
+                        ErrorCode::InvalidTopicException,
+                    ));
                 }
             },
         }
@@ -123,8 +131,12 @@ fn describe(image: &Image, topic: &TopicImage, context: &RequestContext) -> Meta
             None => (ErrorCode::LeaderNotAvailable, -1, -1),
         };
         let ids = |list: &[strandline_types::BrokerId]| list.iter().map(|b| b.0.into()).collect();
-        let offline =
-            p.replicas.iter().filter(|b| !image.cluster().is_alive(**b)).map(|b| b.0.into()).collect();
+        let offline = p
+            .replicas
+            .iter()
+            .filter(|b| !image.cluster().is_alive(**b))
+            .map(|b| b.0.into())
+            .collect();
         MetadataResponsePartition::default()
             .with_error_code(code.code())
             .with_partition_index(index)

@@ -22,7 +22,10 @@ pub(super) async fn handle(
     let version = context.version();
     let image = context.broker.metadata.image();
     let exists = |topic: &str, partition: i32| {
-        image.topics().by_name(topic).is_some_and(|t| t.partition(partition).is_some())
+        image
+            .topics()
+            .by_name(topic)
+            .is_some_and(|t| t.partition(partition).is_some())
     };
     // G-50: what does not exist is answered here and does not reach the coordinator.
     let topics = request.topics.iter().map(|t| OffsetCommitTopic {
@@ -34,8 +37,16 @@ pub(super) async fn handle(
             .map(|p| OffsetCommitPartition {
                 partition: p.partition_index,
                 offset: p.committed_offset,
-                leader_epoch: if version >= 6 { p.committed_leader_epoch } else { -1 },
-                metadata: p.committed_metadata.as_ref().map_or("", |m| m.as_str()).to_owned(),
+                leader_epoch: if version >= 6 {
+                    p.committed_leader_epoch
+                } else {
+                    -1
+                },
+                metadata: p
+                    .committed_metadata
+                    .as_ref()
+                    .map_or("", |m| m.as_str())
+                    .to_owned(),
             })
             .collect(),
     });
@@ -43,13 +54,20 @@ pub(super) async fn handle(
         group_id: request.group_id.as_str().to_owned(),
         generation_id: request.generation_id_or_member_epoch,
         member_id: request.member_id.as_str().to_owned(),
-        group_instance_id: request.group_instance_id.as_ref().map(|i| i.as_str().to_owned()),
+        group_instance_id: request
+            .group_instance_id
+            .as_ref()
+            .map(|i| i.as_str().to_owned()),
         retention_time_ms: (version <= 4 && request.retention_time_ms != -1)
             .then_some(request.retention_time_ms),
         supports_group_id_not_found: version >= 9,
         topics: topics.filter(|t| !t.partitions.is_empty()).collect(),
     };
-    let outcome = context.broker.groups.submit(Request::OffsetCommit(commit)).await;
+    let outcome = context
+        .broker
+        .groups
+        .submit(Request::OffsetCommit(commit))
+        .await;
     let errors = match outcome {
         Ok(Reply::OffsetCommit(reply)) => Ok(by_partition(reply.topics)),
         Ok(_) => Err(GroupError::UnknownServerError),

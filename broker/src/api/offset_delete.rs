@@ -17,11 +17,21 @@ pub(super) async fn handle(
     request: OffsetDeleteRequest,
 ) -> OffsetDeleteResponse {
     let topics = request.topics.iter().map(|t| {
-        (t.name.as_str().to_owned(), t.partitions.iter().map(|p| p.partition_index).collect())
+        (
+            t.name.as_str().to_owned(),
+            t.partitions.iter().map(|p| p.partition_index).collect(),
+        )
     });
-    let delete =
-        Delete { group_id: request.group_id.as_str().to_owned(), topics: topics.collect() };
-    let reply = match context.broker.groups.submit(Request::OffsetDelete(delete)).await {
+    let delete = Delete {
+        group_id: request.group_id.as_str().to_owned(),
+        topics: topics.collect(),
+    };
+    let reply = match context
+        .broker
+        .groups
+        .submit(Request::OffsetDelete(delete))
+        .await
+    {
         Ok(Reply::OffsetDelete(reply)) => reply,
         Ok(_) => failed(GroupError::UnknownServerError),
         Err(e) => failed(e),
@@ -43,5 +53,8 @@ pub(super) async fn handle(
 }
 
 fn failed(error: GroupError) -> OffsetDeleteReply {
-    OffsetDeleteReply { error: Some(error), topics: Vec::new() }
+    OffsetDeleteReply {
+        error: Some(error),
+        topics: Vec::new(),
+    }
 }

@@ -18,14 +18,18 @@ pub(super) async fn handle(
     if context.version() >= 8 {
         let groups = request.groups.iter().map(|g| {
             let topics = g.topics.as_ref().map(|list| {
-                list.iter().map(|t| (t.name.as_str().to_owned(), t.partition_indexes.clone())).collect()
+                list.iter()
+                    .map(|t| (t.name.as_str().to_owned(), t.partition_indexes.clone()))
+                    .collect()
             });
             group(context, &g.group_id, topics, request.require_stable)
         });
         return OffsetFetchResponse::default().with_groups(groups.collect());
     }
     let topics: Option<Vec<(String, Vec<i32>)>> = request.topics.as_ref().map(|list| {
-        list.iter().map(|t| (t.name.as_str().to_owned(), t.partition_indexes.clone())).collect()
+        list.iter()
+            .map(|t| (t.name.as_str().to_owned(), t.partition_indexes.clone()))
+            .collect()
     });
     let query = OffsetFetchQuery {
         group_id: request.group_id.as_str().to_owned(),
@@ -48,7 +52,11 @@ fn old_topics(version: i16, fetched: Vec<FetchedTopic>) -> Vec<OffsetFetchRespon
                 .with_committed_offset(p.offset)
                 .with_metadata(some_text(p.metadata))
                 .with_error_code(code(p.error));
-            if version >= 5 { out.with_committed_leader_epoch(p.leader_epoch) } else { out }
+            if version >= 5 {
+                out.with_committed_leader_epoch(p.leader_epoch)
+            } else {
+                out
+            }
         });
         OffsetFetchResponseTopic::default()
             .with_name(text(t.name).into())
@@ -58,7 +66,9 @@ fn old_topics(version: i16, fetched: Vec<FetchedTopic>) -> Vec<OffsetFetchRespon
 }
 
 fn code(error: Option<GroupError>) -> i16 {
-    error.map_or(ErrorCode::None, error_codes::for_offset_fetch).code()
+    error
+        .map_or(ErrorCode::None, error_codes::for_offset_fetch)
+        .code()
 }
 
 /// versions without a top-level error carry it on every partition that was asked for.
@@ -70,18 +80,21 @@ fn old_error(
     if version >= 2 {
         return OffsetFetchResponse::default().with_error_code(code.code());
     }
-    let topics = topics.unwrap_or_default().into_iter().map(|(name, partitions)| {
-        let partitions = partitions.into_iter().map(|partition| {
-            OffsetFetchResponsePartition::default()
-                .with_partition_index(partition)
-                .with_committed_offset(-1)
-                .with_metadata(some_text(""))
-                .with_error_code(code.code())
+    let topics = topics
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, partitions)| {
+            let partitions = partitions.into_iter().map(|partition| {
+                OffsetFetchResponsePartition::default()
+                    .with_partition_index(partition)
+                    .with_committed_offset(-1)
+                    .with_metadata(some_text(""))
+                    .with_error_code(code.code())
+            });
+            OffsetFetchResponseTopic::default()
+                .with_name(text(name).into())
+                .with_partitions(partitions.collect())
         });
-        OffsetFetchResponseTopic::default()
-            .with_name(text(name).into())
-            .with_partitions(partitions.collect())
-    });
     OffsetFetchResponse::default().with_topics(topics.collect())
 }
 
@@ -91,7 +104,11 @@ fn group(
     topics: Option<Vec<(String, Vec<i32>)>>,
     require_stable: bool,
 ) -> OffsetFetchResponseGroup {
-    let query = OffsetFetchQuery { group_id: group_id.to_owned(), topics, require_stable };
+    let query = OffsetFetchQuery {
+        group_id: group_id.to_owned(),
+        topics,
+        require_stable,
+    };
     let out = OffsetFetchResponseGroup::default().with_group_id(text(group_id).into());
     let fetched = match context.broker.groups.fetch_offsets(&query) {
         Ok(fetched) => fetched,

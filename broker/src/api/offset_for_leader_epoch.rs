@@ -1,11 +1,11 @@
 //! OffsetForLeaderEpoch (23). Rules: O-20 … O-23.
 
 use strandline_wire::ErrorCode;
+use strandline_wire::messages::OffsetForLeaderEpochRequest;
 use strandline_wire::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
 use strandline_wire::messages::offset_for_leader_epoch_response::{
     EpochEndOffset, OffsetForLeaderEpochResponse, OffsetForLeaderTopicResult,
 };
-use strandline_wire::messages::OffsetForLeaderEpochRequest;
 
 use super::RequestContext;
 
@@ -14,7 +14,10 @@ pub(super) async fn handle(
     request: OffsetForLeaderEpochRequest,
 ) -> OffsetForLeaderEpochResponse {
     let topics = request.topics.iter().map(|topic| {
-        let partitions = topic.partitions.iter().map(|p| one(context, &topic.topic, p));
+        let partitions = topic
+            .partitions
+            .iter()
+            .map(|p| one(context, &topic.topic, p));
         OffsetForLeaderTopicResult::default()
             .with_topic(topic.topic.clone())
             .with_partitions(partitions.collect())

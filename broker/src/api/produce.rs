@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use strandline_log::Appended;
-use strandline_records::{Attributes, Batch, BatchHeader, Compression, RejectedBatch, validate_produce};
+use strandline_records::{
+    Attributes, Batch, BatchHeader, Compression, RejectedBatch, validate_produce,
+};
 use strandline_types::{RequiredAcks, TopicId, is_internal_topic};
 use strandline_wire::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
@@ -40,7 +42,12 @@ struct PartitionResult {
 
 impl PartitionResult {
     fn error(code: ErrorCode) -> Self {
-        Self { code, message: None, record_errors: Vec::new(), appended: None }
+        Self {
+            code,
+            message: None,
+            record_errors: Vec::new(),
+            appended: None,
+        }
     }
 
     fn rejected(rejected: &RejectedBatch) -> Self {
@@ -65,7 +72,13 @@ pub(super) async fn start(context: RequestContext, body: Bytes) -> Result<Slot, 
     let request: ProduceRequest = decode_request(&context.header, body)?;
     let Some(acks) = RequiredAcks::from_wire(request.acks) else {
         let jobs = refuse_all(&request, ErrorCode::InvalidRequiredAcks);
-        return Ok(finish(context, RequiredAcks::Leader, request.timeout_ms, topics(&request), jobs));
+        return Ok(finish(
+            context,
+            RequiredAcks::Leader,
+            request.timeout_ms,
+            topics(&request),
+            jobs,
+        ));
     };
     let topics = topics(&request);
     let timeout_ms = request.timeout_ms;
@@ -86,14 +99,22 @@ type Results = Vec<(usize, i32, PartitionResult)>;
 
 fn topics(request: &ProduceRequest) -> Topics {
     // Copies: a name that points into the frame would keep all of it.
-    request.topic_data.iter().map(|t| (WireTopicName(text(t.name.as_str())), t.topic_id)).collect()
+    request
+        .topic_data
+        .iter()
+        .map(|t| (WireTopicName(text(t.name.as_str())), t.topic_id))
+        .collect()
 }
 
 fn refuse_all(request: &ProduceRequest, code: ErrorCode) -> Vec<Job> {
     let topics = request.topic_data.iter().enumerate();
     topics
         .flat_map(|(topic, t)| t.partition_data.iter().map(move |p| (topic, p.index)))
-        .map(|(topic, index)| Job { topic, index, state: Err(PartitionResult::error(code)) })
+        .map(|(topic, index)| Job {
+            topic,
+            index,
+            state: Err(PartitionResult::error(code)),
+        })
         .collect()
 }
 
@@ -132,7 +153,11 @@ async fn validate_all(context: &RequestContext, request: ProduceRequest) -> Vec<
                     }
                     Err(code) => Err(PartitionResult::error(code)),
                 };
-                Job { topic, index: p.index, state }
+                Job {
+                    topic,
+                    index: p.index,
+                    state,
+                }
             });
         }
     }
@@ -176,7 +201,10 @@ async fn validate(
     if !is_compressed || records.len() <= INLINE_DECOMPRESS_BYTES {
         return Ok(validate_produce(records, &options, now_ms));
     }
-    let checked = broker.cpu.run(move || validate_produce(records, &options, now_ms)).await;
+    let checked = broker
+        .cpu
+        .run(move || validate_produce(records, &options, now_ms))
+        .await;
     checked.map_err(|_| PartitionResult::error(ErrorCode::NotLeaderOrFollower))
 }
 
@@ -194,9 +222,16 @@ async fn append(context: &RequestContext, job: Job, now_ms: i64) -> PartitionRes
     context.broker.append_room.wait().await;
     match partition.append(batch, now_ms) {
         Ok(appended) => {
-            context.broker.metrics.topics.produced(&partition.id.topic, size);
+            context
+                .broker
+                .metrics
+                .topics
+                .produced(&partition.id.topic, size);
             let appended = Some((partition, appended));
-            PartitionResult { appended, ..PartitionResult::error(ErrorCode::None) }
+            PartitionResult {
+                appended,
+                ..PartitionResult::error(ErrorCode::None)
+            }
         }
         Err(e) => PartitionResult {
             message: Some(e.to_string()),
@@ -250,7 +285,9 @@ impl IntoResults for Vec<Job> {
             Err(result) => result,
             Ok(_) => PartitionResult::error(ErrorCode::UnknownServerError),
         };
-        self.into_iter().map(|job| (job.topic, job.index, refused(job.state))).collect()
+        self.into_iter()
+            .map(|job| (job.topic, job.index, refused(job.state)))
+            .collect()
     }
 }
 
@@ -258,7 +295,9 @@ impl IntoResults for Vec<Job> {
 async fn acknowledge(mut results: Results, timeout: Duration) -> Results {
     let deadline = tokio::time::Instant::now() + timeout;
     for (_, _, result) in &mut results {
-        let Some((partition, appended)) = &result.appended else { continue };
+        let Some((partition, appended)) = &result.appended else {
+            continue;
+        };
         let left = deadline.saturating_duration_since(tokio::time::Instant::now());
         if let Err(e) = partition.committed(appended.last_offset + 1, left).await {
             *result = PartitionResult::error(match e {
@@ -275,13 +314,23 @@ fn response(context: &RequestContext, topics: Topics, results: Results) -> Produ
     let version = context.version();
     let mut partitions: HashMap<usize, Vec<PartitionProduceResponse>> = HashMap::new();
     for (topic, index, result) in results {
-        partitions.entry(topic).or_default().push(partition_response(version, index, result));
+        partitions
+            .entry(topic)
+            .or_default()
+            .push(partition_response(version, index, result));
     }
-    let responses = topics.into_iter().enumerate().map(|(at, (name, topic_id))| {
-        let out = TopicProduceResponse::default()
-            .with_partition_responses(partitions.remove(&at).unwrap_or_default());
-        if version >= 13 { out.with_topic_id(topic_id) } else { out.with_name(name) }
-    });
+    let responses = topics
+        .into_iter()
+        .enumerate()
+        .map(|(at, (name, topic_id))| {
+            let out = TopicProduceResponse::default()
+                .with_partition_responses(partitions.remove(&at).unwrap_or_default());
+            if version >= 13 {
+                out.with_topic_id(topic_id)
+            } else {
+                out.with_name(name)
+            }
+        });
     ProduceResponse::default().with_responses(responses.collect())
 }
 
@@ -300,7 +349,7 @@ fn partition_response(version: i16, index: i32, r: PartitionResult) -> Partition
         }
     }
     if version >= 8 {
-        out.error_message = r.message.and_then(|m| some_text(m));
+        out.error_message = r.message.and_then(some_text);
         out.record_errors = r
             .record_errors
             .into_iter()

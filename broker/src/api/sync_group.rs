@@ -22,7 +22,12 @@ pub(super) async fn handle(
         assignments: request
             .assignments
             .iter()
-            .map(|a| (a.member_id.as_str().to_owned(), Bytes::copy_from_slice(&a.assignment)))
+            .map(|a| {
+                (
+                    a.member_id.as_str().to_owned(),
+                    Bytes::copy_from_slice(&a.assignment),
+                )
+            })
             .collect(),
     };
     let reply = match context.broker.groups.submit(Request::Sync(sync)).await {
@@ -31,7 +36,12 @@ pub(super) async fn handle(
         Err(e) => SyncReply::failed(e),
     };
     let out = SyncGroupResponse::default()
-        .with_error_code(reply.error.map_or(ErrorCode::None, error_codes::for_group).code())
+        .with_error_code(
+            reply
+                .error
+                .map_or(ErrorCode::None, error_codes::for_group)
+                .code(),
+        )
         .with_assignment(reply.assignment);
     if context.version() < 5 {
         return out;

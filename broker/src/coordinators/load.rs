@@ -53,7 +53,11 @@ fn feed_part(
     while !bytes.is_empty() {
         let size = BatchHeader::parse(&bytes)?.size_in_bytes();
         if size > bytes.len() {
-            return Err(BatchError::Truncated { have: bytes.len(), need: size }.into());
+            return Err(BatchError::Truncated {
+                have: bytes.len(),
+                need: size,
+            }
+            .into());
         }
         feed(loader, &Batch::from_bytes(bytes.split_to(size))?, partition)?;
     }

@@ -12,6 +12,7 @@ use strandline_group_coordinator::{
     RequestId,
 };
 use strandline_log::AppendError as LogAppendError;
+use strandline_metadata::Metadata;
 use strandline_records::{BatchBuilder, Compression};
 use strandline_types::{Offset, TimestampType, TopicName};
 use tokio::sync::{Notify, oneshot};
@@ -20,8 +21,6 @@ use uuid::Uuid;
 use crate::coordinators::load;
 use crate::partition::{CommitError, Partition};
 
-/// `offsets.commit.timeout.ms` (G-53).
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between attempts to load a partition whose disk fails.
 const LOAD_RETRY: Duration = Duration::from_secs(1);
 
@@ -39,6 +38,8 @@ struct State {
 pub(super) struct Shard {
     partition: Arc<Partition>,
     clock: Clock,
+    /// `offsets.commit.timeout.ms` (G-53).
+    commit_timeout: Duration,
     state: Mutex<State>,
     deadline_changed: Notify,
 }
@@ -51,8 +52,10 @@ impl Shard {
     pub(super) fn start(
         partition: Arc<Partition>,
         config: GroupConfig,
+        commit_timeout: Duration,
         clock: Clock,
         io: Pool,
+        metadata: Metadata,
         shutdown: Shutdown,
     ) -> Arc<Self> {
         let state = State {
@@ -64,6 +67,7 @@ impl Shard {
         let shard = Arc::new(Self {
             partition,
             clock,
+            commit_timeout,
             state: Mutex::new(state),
             deadline_changed: Notify::new(),
         });
@@ -71,18 +75,19 @@ impl Shard {
         tokio::spawn(async move {
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = task.run(io) => {}
+                () = task.run(io, metadata) => {}
             }
         });
         shard
     }
 
-    async fn run(self: &Arc<Self>, io: Pool) {
+    async fn run(self: &Arc<Self>, io: Pool, metadata: Metadata) {
         loop {
             let partition = Arc::clone(&self.partition);
             match io.run(move || load::load(&partition)).await {
                 Ok(Ok(loader)) => {
                     self.with_shard(|shard, now_ms| shard.start(loader, now_ms));
+                    self.forget_deleted_topics(&metadata);
                     break;
                 }
                 Ok(Err(e)) => {
@@ -94,6 +99,16 @@ impl Shard {
             }
         }
         self.tick().await;
+    }
+
+    /// Topics that were deleted while nobody coordinated here (G-61).
+    fn forget_deleted_topics(self: &Arc<Self>, metadata: &Metadata) {
+        let image = metadata.image();
+        self.with_shard(|shard, now_ms| {
+            let mut gone = shard.topics_with_offsets();
+            gone.retain(|topic| image.topics().by_name(topic).is_none());
+            shard.on_topics_deleted(&gone.into_iter().collect::<Vec<_>>(), now_ms)
+        });
     }
 
     /// Wakes the shard at its deadlines.
@@ -141,7 +156,11 @@ impl Shard {
             state.next_deadline_ms = effects.next_deadline_ms;
             self.deadline_changed.notify_one();
         }
-        effects.appends.into_iter().map(|a| (a.token, self.append(&a))).collect()
+        effects
+            .appends
+            .into_iter()
+            .map(|a| (a.token, self.append(&a)))
+            .collect()
     }
 
     fn append(&self, append: &Append) -> Result<Offset, AppendError> {
@@ -157,11 +176,14 @@ impl Shard {
         if batch.size_in_bytes() > limit {
             return Err(AppendError::MessageTooLarge);
         }
-        self.partition.append(batch, now_ms).map(|a| a.last_offset + 1).map_err(|e| match e {
-            LogAppendError::BatchLargerThanSegment { .. } => AppendError::RecordListTooLarge,
-            LogAppendError::Log(_) => AppendError::StorageError,
-            _ => AppendError::Unknown,
-        })
+        self.partition
+            .append(batch, now_ms)
+            .map(|a| a.last_offset + 1)
+            .map_err(|e| match e {
+                LogAppendError::BatchLargerThanSegment { .. } => AppendError::RecordListTooLarge,
+                LogAppendError::Log(_) => AppendError::StorageError,
+                _ => AppendError::Unknown,
+            })
     }
 
     /// Reports each append to the shard once it is committed, in order.
@@ -172,7 +194,7 @@ impl Shard {
                 let result = match appended {
                     Ok(end_offset) => shard
                         .partition
-                        .committed(end_offset, COMMIT_TIMEOUT)
+                        .committed(end_offset, shard.commit_timeout)
                         .await
                         .map_err(|e| match e {
                             CommitError::TimedOut => AppendError::RequestTimedOut,

@@ -1,7 +1,11 @@
 use super::*;
 
 fn key(partition: i32) -> PartitionKey {
-    PartitionKey { topic: "t".into(), topic_id: Uuid::nil(), partition }
+    PartitionKey {
+        topic: "t".into(),
+        topic_id: Uuid::nil(),
+        partition,
+    }
 }
 
 fn fetch(partition: i32, offset: i64) -> PartitionFetch {
@@ -45,14 +49,22 @@ fn ids() -> impl FnMut() -> i32 {
 }
 
 fn open(sessions: &FetchSessions, n: i32) -> FetchContext {
-    sessions.begin(request(0, 0, (0..n).map(|p| fetch(p, 0)).collect()), 0, ids()).unwrap()
+    sessions
+        .begin(
+            request(0, 0, (0..n).map(|p| fetch(p, 0)).collect()),
+            0,
+            ids(),
+        )
+        .unwrap()
 }
 
 // 3.4, first row
 #[test]
 fn a_sessionless_fetch_makes_no_session() {
     let sessions = FetchSessions::new(10);
-    let context = sessions.begin(request(0, -1, vec![fetch(0, 0)]), 0, ids()).unwrap();
+    let context = sessions
+        .begin(request(0, -1, vec![fetch(0, 0)]), 0, ids())
+        .unwrap();
     assert_eq!((context.session_id(), sessions.len()), (0, 0));
     assert_eq!(context.finish(&[outcome(false, 0)]), [true]);
 }
@@ -78,7 +90,11 @@ fn an_error_is_followed_by_a_full_word() {
     let first = open(&sessions, 1);
     let id = first.session_id();
     first.finish(&[outcome(false, 5)]);
-    let bad = PartitionOutcome { has_error: true, high_watermark: -1, ..outcome(false, -1) };
+    let bad = PartitionOutcome {
+        has_error: true,
+        high_watermark: -1,
+        ..outcome(false, -1)
+    };
     let second = sessions.begin(request(id, 1, vec![]), 1, ids()).unwrap();
     assert_eq!(second.finish(&[bad]), [true]);
     let third = sessions.begin(request(id, 2, vec![]), 1, ids()).unwrap();
@@ -91,9 +107,18 @@ fn wrong_ids_epochs_and_kinds_are_told() {
     let sessions = FetchSessions::new(10);
     let id = open(&sessions, 1).session_id();
     let code = |r| sessions.begin(r, 0, ids()).unwrap_err();
-    assert_eq!(code(request(id + 1, 1, vec![])), ErrorCode::FetchSessionIdNotFound);
-    assert_eq!(code(request(id, 2, vec![])), ErrorCode::InvalidFetchSessionEpoch);
-    let by_id = SessionRequest { uses_topic_ids: true, ..request(id, 1, vec![]) };
+    assert_eq!(
+        code(request(id + 1, 1, vec![])),
+        ErrorCode::FetchSessionIdNotFound
+    );
+    assert_eq!(
+        code(request(id, 2, vec![])),
+        ErrorCode::InvalidFetchSessionEpoch
+    );
+    let by_id = SessionRequest {
+        uses_topic_ids: true,
+        ..request(id, 1, vec![])
+    };
     assert_eq!(code(by_id), ErrorCode::FetchSessionTopicIdError);
     assert!(sessions.begin(request(id, 1, vec![]), 0, ids()).is_ok());
     assert!(sessions.begin(request(id, 2, vec![]), 0, ids()).is_ok());
@@ -119,7 +144,9 @@ fn a_partition_with_data_goes_to_the_end() {
     let sessions = FetchSessions::new(10);
     let first = open(&sessions, 3);
     first.finish(&[outcome(true, 1), outcome(false, 1), outcome(false, 1)]);
-    let second = sessions.begin(request(first.session_id(), 1, vec![]), 0, ids()).unwrap();
+    let second = sessions
+        .begin(request(first.session_id(), 1, vec![]), 0, ids())
+        .unwrap();
     let order: Vec<i32> = second.partitions.iter().map(|p| p.key.partition).collect();
     assert_eq!(order, [1, 2, 0]);
 }
@@ -133,7 +160,10 @@ fn a_full_cache_evicts_only_the_idle_or_the_smaller_and_settled() {
         next += 1;
         let id = next;
         let partitions = (0..n).map(|p| fetch(p, 0)).collect();
-        sessions.begin(request(0, 0, partitions), now, || id).unwrap().session_id()
+        sessions
+            .begin(request(0, 0, partitions), now, || id)
+            .unwrap()
+            .session_id()
     };
     assert_eq!(create(2, 0), 2);
     assert_eq!(create(3, 1_000), 0, "young, in use: stays");
@@ -144,5 +174,9 @@ fn a_full_cache_evicts_only_the_idle_or_the_smaller_and_settled() {
     };
     let id = *sessions.entries.lock().keys().next().unwrap();
     let context = sessions.begin(forget(id), 130_001, ids()).unwrap();
-    assert_eq!((context.session_id(), sessions.len()), (0, 0), "empty session is removed");
+    assert_eq!(
+        (context.session_id(), sessions.len()),
+        (0, 0),
+        "empty session is removed"
+    );
 }

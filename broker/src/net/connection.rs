@@ -23,8 +23,8 @@ use crate::broker::Broker;
 use crate::net::response::Outcome;
 use crate::net::writer::PartQueue;
 
-/// Requests of one connection that may be in flight. librdkafka sends up to 1,000,000 at acks=0,
-/// Java 5; beyond this the socket is not read.
+/// Requests of one connection that may be in flight; beyond this the socket is not read. Java
+/// producers have 5, librdkafka at acks=0 as many as it likes.
 const MAX_IN_FLIGHT: usize = 128;
 /// Room for the first read of an idle connection, in bytes.
 const READ_BYTES: usize = 64 << 10;
@@ -152,7 +152,9 @@ async fn read_requests(
                     Err(e) => return End::Wire(e),
                 };
                 // Reserve the place in the row first: the order of responses is that of frames.
-                let Ok(permit) = slots.reserve().await else { return End::ClosedByClient };
+                let Ok(permit) = slots.reserve().await else {
+                    return End::ClosedByClient;
+                };
                 in_flight.fetch_add(1, Ordering::Relaxed);
                 match api::dispatch(broker, client, header, body).await {
                     Ok(slot) => permit.send(slot),

@@ -38,7 +38,10 @@ impl ConnectionCount {
             return None;
         }
         by_ip.insert(ip, of_ip + 1);
-        Some(ConnectionPermit { count: Arc::clone(self), ip })
+        Some(ConnectionPermit {
+            count: Arc::clone(self),
+            ip,
+        })
     }
 
     /// Connections that are open now.
@@ -102,7 +105,10 @@ fn start(
     if let Err(e) = prepare(&socket) {
         tracing::debug!(%peer, error = %e, "socket options");
     }
-    let client = ClientConnection { peer, listener: Arc::clone(listener_name) };
+    let client = ClientConnection {
+        peer,
+        listener: Arc::clone(listener_name),
+    };
     let (broker, shutdown) = (Arc::clone(broker), shutdown.clone());
     tokio::spawn(async move {
         tokio::select! {

@@ -55,7 +55,12 @@ impl PartQueue {
                 let left = (slice.len - self.sent).min(MAX_SENDFILE_BYTES);
                 let attempt = socket.try_io(Interest::WRITABLE, || {
                     let mut at = position;
-                    Ok(rustix::fs::sendfile(socket, &*slice.file, Some(&mut at), left)?)
+                    Ok(rustix::fs::sendfile(
+                        socket,
+                        &*slice.file,
+                        Some(&mut at),
+                        left,
+                    )?)
                 });
                 if matches!(attempt, Ok(0)) {
                     return Err(io::ErrorKind::UnexpectedEof.into());
@@ -146,7 +151,9 @@ mod tests {
     #[tokio::test]
     async fn parts_of_all_kinds_arrive_in_order_through_a_slow_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         let (server, _) = listener.accept().await.unwrap();
         let mut file = tempfile::tempfile().unwrap();
         let content: Vec<u8> = (0..3_000_000_u32).map(|i| (i / 7) as u8).collect();
@@ -162,7 +169,11 @@ mod tests {
             expected.extend_from_slice(&own);
             expected.extend_from_slice(&tail.to_bytes());
             expected.extend_from_slice(&content[position as usize..position as usize + len]);
-            let slice = FileSlice { file: Arc::clone(&file), position, len };
+            let slice = FileSlice {
+                file: Arc::clone(&file),
+                position,
+                len,
+            };
             queue.push(vec![Part::Bytes(own), Part::Batch(tail), Part::File(slice)]);
         }
         assert_eq!(queue.len(), expected.len());

@@ -94,7 +94,10 @@ impl Partition {
             return Err(ErrorCode::OffsetOutOfRange);
         }
         let diverges = end.epoch < request.last_fetched_epoch || end.end_offset < request.offset;
-        let at = EpochEndOffset { epoch: end.epoch, end_offset: end.end_offset };
+        let at = EpochEndOffset {
+            epoch: end.epoch,
+            end_offset: end.end_offset,
+        };
         Ok(diverges.then_some(at))
     }
 
@@ -106,7 +109,9 @@ impl Partition {
         upper: Offset,
         min_one: bool,
     ) -> Option<Result<LogRead, ErrorCode>> {
-        let read = self.log.read_from_memory(offset, max_bytes, upper, min_one)?;
+        let read = self
+            .log
+            .read_from_memory(offset, max_bytes, upper, min_one)?;
         Some(read.map_err(|e| read_error(&e)))
     }
 
@@ -118,7 +123,9 @@ impl Partition {
         upper: Offset,
         min_one: bool,
     ) -> Result<LogRead, ErrorCode> {
-        self.log.read(offset, max_bytes, upper, min_one).map_err(|e| read_error(&e))
+        self.log
+            .read(offset, max_bytes, upper, min_one)
+            .map_err(|e| read_error(&e))
     }
 }
 

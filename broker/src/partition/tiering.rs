@@ -7,9 +7,11 @@ mod upkeep;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
-use strandline_tiering::{RemotePartition, RemotePartitionId, RemoteRead, RemoteTier, TieringError};
+use strandline_tiering::{
+    RemotePartition, RemotePartitionId, RemoteRead, RemoteTier, TieringError,
+};
 use strandline_types::{LeaderEpoch, Offset};
 use strandline_wire::ErrorCode;
 use tokio::sync::OnceCell;
@@ -26,11 +28,15 @@ pub(crate) struct RemoteHalf {
     /// Between two looks of retention, in ms (`log.retention.check.interval.ms`).
     expiry_interval_ms: i64,
     next_expiry_ms: AtomicI64,
+    /// Nothing is left in the bucket after tiering was switched off (8.1).
+    is_purged: AtomicBool,
 }
 
 impl fmt::Debug for RemoteHalf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteHalf").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("RemoteHalf")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -41,7 +47,14 @@ impl RemoteHalf {
         expiry_interval_ms: i64,
     ) -> Self {
         let next_expiry_ms = AtomicI64::new(0);
-        Self { tier, id, opened: OnceCell::new(), expiry_interval_ms, next_expiry_ms }
+        Self {
+            tier,
+            id,
+            opened: OnceCell::new(),
+            expiry_interval_ms,
+            next_expiry_ms,
+            is_purged: AtomicBool::new(false),
+        }
     }
 
     /// Opens the chain, or returns it. Errors: the store's; without a cold tier, that it is off.
@@ -72,11 +85,6 @@ impl RemoteHalf {
     pub(crate) fn highest_offset(&self) -> Option<Offset> {
         self.get().and_then(|remote| remote.highest_offset())
     }
-
-    /// Bytes in the bucket, as far as they are known.
-    pub(crate) fn tiered_bytes(&self) -> Option<u64> {
-        self.get().map(|remote| remote.size_in_bytes())
-    }
 }
 
 impl Partition {
@@ -87,8 +95,15 @@ impl Partition {
         max_bytes: usize,
         min_one: bool,
     ) -> Result<RemoteRead, ErrorCode> {
-        let remote = self.remote.open(self.leader_epoch()).await.map_err(|e| self.fault(&e))?;
-        remote.read(offset, max_bytes, min_one).await.map_err(|e| self.fault(&e))
+        let remote = self
+            .remote
+            .open(self.leader_epoch())
+            .await
+            .map_err(|e| self.fault(&e))?;
+        remote
+            .read(offset, max_bytes, min_one)
+            .await
+            .map_err(|e| self.fault(&e))
     }
 
     /// Turns an error of the cold tier into a code, and logs what an operator must know.

@@ -30,7 +30,11 @@ impl Waiters {
     ) -> oneshot::Receiver<Result<(), CommitError>> {
         let (sender, receiver) = oneshot::channel();
         let mut lists = self.lists.lock();
-        let at = lists.commits.iter().rposition(|(o, _)| *o <= end_offset).map_or(0, |i| i + 1);
+        let at = lists
+            .commits
+            .iter()
+            .rposition(|(o, _)| *o <= end_offset)
+            .map_or(0, |i| i + 1);
         lists.commits.insert(at, (end_offset, sender));
         receiver
     }
@@ -48,7 +52,11 @@ impl Waiters {
     pub(super) fn advance(&self, high_watermark: Offset) {
         let (done, fetches) = {
             let mut lists = self.lists.lock();
-            let n = lists.commits.iter().take_while(|(o, _)| *o <= high_watermark).count();
+            let n = lists
+                .commits
+                .iter()
+                .take_while(|(o, _)| *o <= high_watermark)
+                .count();
             let done: Vec<_> = lists.commits.drain(..n).collect();
             (done, std::mem::take(&mut lists.fetches))
         };

@@ -57,7 +57,9 @@ pub struct Bucket {
 
 impl fmt::Debug for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bucket").field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("Bucket")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
     }
 }
 
@@ -87,9 +89,10 @@ impl Bucket {
 
     fn key_of(&self, path: &Path) -> String {
         match path.prefix_match(&self.prefix) {
-            Some(parts) => {
-                parts.map(|p| p.as_ref().to_owned()).collect::<Vec<_>>().join("/")
-            }
+            Some(parts) => parts
+                .map(|p| p.as_ref().to_owned())
+                .collect::<Vec<_>>()
+                .join("/"),
             None => path.to_string(),
         }
     }
@@ -136,7 +139,10 @@ impl Bucket {
         self.retrying(Op::Get, key, self.retry.read, || {
             let (path, range) = (&path, range.clone());
             async move {
-                let options = GetOptions { range: Some(range), ..GetOptions::default() };
+                let options = GetOptions {
+                    range: Some(range),
+                    ..GetOptions::default()
+                };
                 let result = self.store.get_opts(path, options).await?;
                 let object_size = result.meta.size;
                 let bytes = result.bytes().await?;
@@ -238,7 +244,9 @@ impl Bucket {
     }
 
     async fn delete_bulk(&self, keys: &[String]) -> Result<(), BucketError> {
-        let Some(first) = keys.first() else { return Ok(()) };
+        let Some(first) = keys.first() else {
+            return Ok(());
+        };
         let paths: Vec<Path> = keys.iter().map(|key| self.path(key)).collect();
         self.retrying(Op::Delete, first, self.retry.delete, || {
             let paths = paths.clone();
@@ -261,12 +269,17 @@ impl Bucket {
     /// One conditional PUT without repetition; `put_new` builds on it.
     pub(crate) async fn try_create(&self, key: &str, body: &Bytes) -> Result<(), BucketError> {
         let path = self.path(key);
-        let policy = RetryPolicy { attempts: 1, ..self.retry.conditional };
+        let policy = RetryPolicy {
+            attempts: 1,
+            ..self.retry.conditional
+        };
         self.retrying(Op::Put, key, policy, || {
             let payload = PutPayload::from_bytes(body.clone());
             let path = &path;
             async move {
-                self.store.put_opts(path, payload, PutMode::Create.into()).await?;
+                self.store
+                    .put_opts(path, payload, PutMode::Create.into())
+                    .await?;
                 Ok(((), body.len() as u64))
             }
         })
@@ -288,7 +301,11 @@ impl Bucket {
     {
         let mut maybe_done = false;
         for number in 1.. {
-            let permits = if op.is_write() { &self.writes } else { &self.reads };
+            let permits = if op.is_write() {
+                &self.writes
+            } else {
+                &self.reads
+            };
             // Never closed; if it were, the request would only go without a permit.
             let permit = permits.acquire().await.ok();
             let started = Instant::now();
@@ -310,7 +327,11 @@ impl Bucket {
             maybe_done |= error.outcome() == Outcome::MaybeDone;
             // Putting the same bytes again is harmless, deleting again as well.
             if !error.is_retriable() || number >= policy.attempts {
-                let outcome = if maybe_done { Outcome::MaybeDone } else { error.outcome() };
+                let outcome = if maybe_done {
+                    Outcome::MaybeDone
+                } else {
+                    error.outcome()
+                };
                 return Err(error.with_outcome(outcome));
             }
             tracing::debug!(%error, attempt = number, "request to the store failed, trying again");

@@ -91,7 +91,13 @@ impl BucketError {
             }
             _ => Outcome::NotDone,
         };
-        Self { op, key: key.to_owned(), kind, outcome, source: source.into() }
+        Self {
+            op,
+            key: key.to_owned(),
+            kind,
+            outcome,
+            source: source.into(),
+        }
     }
 
     pub(crate) fn from_store(op: Op, key: &str, error: object_store::Error) -> Self {
@@ -150,7 +156,13 @@ impl fmt::Display for BucketError {
             BucketErrorKind::Io => "local i/o failed",
             BucketErrorKind::Unsuitable => "the store is not usable",
         };
-        write!(f, "{} of '{}': {cause}: {}", self.op.label(), self.key, root_text(&*self.source))
+        write!(
+            f,
+            "{} of '{}': {cause}: {}",
+            self.op.label(),
+            self.key,
+            root_text(&*self.source)
+        )
     }
 }
 
@@ -236,7 +248,10 @@ mod tests {
     use super::*;
 
     fn generic(text: &str) -> object_store::Error {
-        object_store::Error::Generic { store: "S3", source: text.to_owned().into() }
+        object_store::Error::Generic {
+            store: "S3",
+            source: text.to_owned().into(),
+        }
     }
 
     #[test]

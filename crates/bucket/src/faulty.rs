@@ -13,8 +13,9 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result,
 };
 
 /// What happens to one request.
@@ -91,14 +92,23 @@ impl FaultyStore {
     /// The next requests of a kind whose key contains `key_part` meet these faults, one each;
     /// `None` lets one through.
     pub fn plan(&self, on: On, key_part: &str, faults: impl IntoIterator<Item = Option<Fault>>) {
-        let plan =
-            Plan { on, key_part: key_part.to_owned(), faults: faults.into_iter().collect() };
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner).push(plan);
+        let plan = Plan {
+            on,
+            key_part: key_part.to_owned(),
+            faults: faults.into_iter().collect(),
+        };
+        self.plans
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(plan);
     }
 
     /// Forgets all plans.
     pub fn heal(&self) {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.plans
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     /// GET requests so far that reached the store.
@@ -108,7 +118,10 @@ impl FaultyStore {
 
     /// Replaces an object behind the bucket's back.
     pub async fn overwrite(&self, key: &str, bytes: impl Into<Bytes>) -> Result<()> {
-        self.inner.put(&Path::from(key), PutPayload::from(bytes.into())).await.map(|_| ())
+        self.inner
+            .put(&Path::from(key), PutPayload::from(bytes.into()))
+            .await
+            .map(|_| ())
     }
 
     fn next(&self, on: On, key: &str) -> Option<Fault> {
@@ -123,9 +136,10 @@ impl FaultyStore {
         match fault {
             Some(Fault::Before) => Err(status(500, "Internal Server Error")),
             Some(Fault::SlowDown) => Err(status(503, "SlowDown")),
-            Some(Fault::Denied) => {
-                Err(Error::PermissionDenied { path: key.to_owned(), source: "planned".into() })
-            }
+            Some(Fault::Denied) => Err(Error::PermissionDenied {
+                path: key.to_owned(),
+                source: "planned".into(),
+            }),
             Some(Fault::Slow(time)) => {
                 tokio::time::sleep(time).await;
                 Ok(())
@@ -151,12 +165,21 @@ async fn damaged(got: GetResult) -> Result<GetResult> {
     }
     let payload = futures::stream::once(async move { Ok(Bytes::from(bytes)) }).boxed();
     let payload = object_store::GetResultPayload::Stream(payload);
-    Ok(GetResult { payload, meta, range, attributes, extensions })
+    Ok(GetResult {
+        payload,
+        meta,
+        range,
+        attributes,
+        extensions,
+    })
 }
 
 fn status(code: u16, text: &str) -> Error {
     let source = format!("Server returned non-2xx status code: {code} {text}: planned");
-    Error::Generic { store: "Faulty", source: source.into() }
+    Error::Generic {
+        store: "Faulty",
+        source: source.into(),
+    }
 }
 
 impl fmt::Debug for FaultyStore {
@@ -289,7 +312,10 @@ impl ObjectStore for FaultyStore {
         }
     }
 
-    fn list_with_delimiter<'a, 'b, 'c>(&'a self, prefix: Option<&'b Path>) -> Pending<'c, ListResult>
+    fn list_with_delimiter<'a, 'b, 'c>(
+        &'a self,
+        prefix: Option<&'b Path>,
+    ) -> Pending<'c, ListResult>
     where
         'a: 'c,
         'b: 'c,

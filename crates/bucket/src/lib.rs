@@ -24,3 +24,6 @@ pub use options::{
 };
 pub use put_new::PutNew;
 pub use retry::{RetryPolicies, RetryPolicy};
+
+#[cfg(test)]
+mod tests;

@@ -62,7 +62,9 @@ pub struct BucketMetrics {
 }
 
 fn duration_histogram() -> Histogram {
-    Histogram::new([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
+    Histogram::new([
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    ])
 }
 
 impl BucketMetrics {
@@ -94,16 +96,28 @@ impl BucketMetrics {
 
     pub(crate) fn observe(&self, op: Op, outcome: &'static str, bytes: u64, took: Duration) {
         let label = OpLabel { op: op.label() };
-        self.requests.get_or_create(&RequestLabels { op: op.label(), outcome }).inc();
+        self.requests
+            .get_or_create(&RequestLabels {
+                op: op.label(),
+                outcome,
+            })
+            .inc();
         if bytes > 0 {
             self.bytes.get_or_create(&label).inc_by(bytes);
         }
-        self.durations.get_or_create(&label).observe(took.as_secs_f64());
+        self.durations
+            .get_or_create(&label)
+            .observe(took.as_secs_f64());
     }
 
     /// Requests of an operation that ended with `outcome` (`ok`, `not_found`, `conflict`, …).
     pub fn requests(&self, op: Op, outcome: &'static str) -> u64 {
-        self.requests.get_or_create(&RequestLabels { op: op.label(), outcome }).get()
+        self.requests
+            .get_or_create(&RequestLabels {
+                op: op.label(),
+                outcome,
+            })
+            .get()
     }
 
     /// Payload bytes of an operation so far.

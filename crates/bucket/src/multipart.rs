@@ -64,14 +64,19 @@ impl Bucket {
         let mut parts = std::pin::pin!(parts);
         let mut in_flight = FuturesUnordered::new();
         while let Some(part) = parts.next().await {
-            let part =
-                part.map_err(|error| not_done(BucketError::new(Op::Put, key, BucketErrorKind::Io, error)))?;
+            let part = part.map_err(|error| {
+                not_done(BucketError::new(Op::Put, key, BucketErrorKind::Io, error))
+            })?;
             if in_flight.len() >= self.multipart_concurrency
                 && let Some(done) = in_flight.next().await
             {
                 done?;
             }
-            in_flight.push(self.send_part(key, upload.put_part(PutPayload::from_bytes(part.clone())), part.len()));
+            in_flight.push(self.send_part(
+                key,
+                upload.put_part(PutPayload::from_bytes(part.clone())),
+                part.len(),
+            ));
         }
         while let Some(done) = in_flight.next().await {
             done?;
@@ -87,7 +92,10 @@ impl Bucket {
         len: usize,
     ) -> Result<(), BucketError> {
         let mut part = Some(part);
-        let policy = crate::retry::RetryPolicy { attempts: 1, ..self.retry.write };
+        let policy = crate::retry::RetryPolicy {
+            attempts: 1,
+            ..self.retry.write
+        };
         self.retrying(Op::Put, key, policy, || {
             let part = part.take();
             async move {
@@ -107,7 +115,8 @@ impl Bucket {
         upload: &mut dyn object_store::MultipartUpload,
     ) -> Result<(), BucketError> {
         let started = std::time::Instant::now();
-        let answer = tokio::time::timeout(self.retry.write.request_timeout, upload.complete()).await;
+        let answer =
+            tokio::time::timeout(self.retry.write.request_timeout, upload.complete()).await;
         let took = started.elapsed();
         let error = match answer {
             Ok(Ok(_)) => {
@@ -115,7 +124,12 @@ impl Bucket {
                 return Ok(());
             }
             Ok(Err(error)) => BucketError::from_store(Op::Put, key, error),
-            Err(_) => BucketError::new(Op::Put, key, BucketErrorKind::Timeout, "completing timed out"),
+            Err(_) => BucketError::new(
+                Op::Put,
+                key,
+                BucketErrorKind::Timeout,
+                "completing timed out",
+            ),
         };
         self.metrics.observe(Op::Put, error.kind().label(), 0, took);
         Err(error)

@@ -62,7 +62,9 @@ impl Bucket {
         registry: &mut Registry,
     ) -> Result<Arc<Self>, OpenBucketError> {
         let (store, prefix, kind) = open_store(url, &options)?;
-        Ok(Arc::new(Self::over(store, prefix, kind, url, options, registry)))
+        Ok(Arc::new(Self::over(
+            store, prefix, kind, url, options, registry,
+        )))
     }
 
     /// A bucket over any store, for tests that put something between.
@@ -73,7 +75,14 @@ impl Bucket {
         registry: &mut Registry,
     ) -> Arc<Self> {
         let kind = StoreKind::Memory;
-        Arc::new(Self::over(store, Path::ROOT, kind, "memory:", options, registry))
+        Arc::new(Self::over(
+            store,
+            Path::ROOT,
+            kind,
+            "memory:",
+            options,
+            registry,
+        ))
     }
 
     fn over(
@@ -101,13 +110,22 @@ impl Bucket {
 type Opened = (Arc<dyn ObjectStore>, Path, StoreKind);
 
 fn open_store(url: &str, options: &BucketOptions) -> Result<Opened, OpenBucketError> {
-    let wrong = |why| OpenBucketError::Url { url: url.to_owned(), why };
+    let wrong = |why| OpenBucketError::Url {
+        url: url.to_owned(),
+        why,
+    };
     if url == "memory:" {
         return Ok((Arc::new(InMemory::new()), Path::ROOT, StoreKind::Memory));
     }
-    let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
+    let (scheme, rest) = url
+        .split_once("://")
+        .ok_or_else(|| wrong("it has no scheme"))?;
     match scheme {
-        "file" => Ok((Arc::new(open_directory(url, rest)?), Path::ROOT, StoreKind::LocalDirectory)),
+        "file" => Ok((
+            Arc::new(open_directory(url, rest)?),
+            Path::ROOT,
+            StoreKind::LocalDirectory,
+        )),
         "s3" => {
             let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
             if bucket.is_empty() {
@@ -115,11 +133,16 @@ fn open_store(url: &str, options: &BucketOptions) -> Result<Opened, OpenBucketEr
             }
             let prefix = Path::parse(prefix.trim_end_matches('/'))
                 .map_err(|_| wrong("its prefix is not a path"))?;
-            let settings = |source| OpenBucketError::Settings { url: url.to_owned(), source };
+            let settings = |source| OpenBucketError::Settings {
+                url: url.to_owned(),
+                source,
+            };
             let store = open_s3(bucket, &options.s3).map_err(settings)?;
             Ok((Arc::new(store), prefix, StoreKind::S3))
         }
-        "gs" | "az" | "abfs" | "abfss" => Err(OpenBucketError::NotYet { url: url.to_owned() }),
+        "gs" | "az" | "abfs" | "abfss" => Err(OpenBucketError::NotYet {
+            url: url.to_owned(),
+        }),
         _ => Err(wrong("its scheme is unknown")),
     }
 }
@@ -127,12 +150,20 @@ fn open_store(url: &str, options: &BucketOptions) -> Result<Opened, OpenBucketEr
 fn open_directory(url: &str, path: &str) -> Result<LocalFileSystem, OpenBucketError> {
     if !path.starts_with('/') {
         let why = "its path is not absolute";
-        return Err(OpenBucketError::Url { url: url.to_owned(), why });
+        return Err(OpenBucketError::Url {
+            url: url.to_owned(),
+            why,
+        });
     }
-    std::fs::create_dir_all(path)
-        .map_err(|source| OpenBucketError::Directory { url: url.to_owned(), source })?;
-    let store = LocalFileSystem::new_with_prefix(path)
-        .map_err(|source| OpenBucketError::Settings { url: url.to_owned(), source })?;
+    std::fs::create_dir_all(path).map_err(|source| OpenBucketError::Directory {
+        url: url.to_owned(),
+        source,
+    })?;
+    let store =
+        LocalFileSystem::new_with_prefix(path).map_err(|source| OpenBucketError::Settings {
+            url: url.to_owned(),
+            source,
+        })?;
     Ok(store.with_fsync(true).with_automatic_cleanup(true))
 }
 
@@ -144,7 +175,9 @@ fn open_s3(bucket: &str, options: &S3Options) -> object_store::Result<AmazonS3> 
         && env("AWS_WEB_IDENTITY_TOKEN_FILE").is_none()
         && let (Some(id), Some(secret)) = (profile.access_key_id, profile.secret_access_key)
     {
-        builder = builder.with_access_key_id(id).with_secret_access_key(secret);
+        builder = builder
+            .with_access_key_id(id)
+            .with_secret_access_key(secret);
         if let Some(token) = profile.session_token {
             builder = builder.with_token(token);
         }
@@ -163,7 +196,9 @@ fn open_s3(bucket: &str, options: &S3Options) -> object_store::Result<AmazonS3> 
     if let Some(endpoint) = &endpoint {
         let (address, hosted) = address(endpoint, bucket, options.path_style);
         virtual_hosted = hosted;
-        builder = builder.with_allow_http(address.starts_with("http://")).with_endpoint(address);
+        builder = builder
+            .with_allow_http(address.starts_with("http://"))
+            .with_endpoint(address);
     }
     builder = match &options.server_side_encryption {
         ServerSideEncryption::None => builder,
@@ -208,9 +243,8 @@ fn address(endpoint: &str, bucket: &str, path_style: bool) -> (String, bool) {
     let endpoint = endpoint.trim_end_matches('/');
     let (scheme, host) = endpoint.split_once("://").unwrap_or(("https", endpoint));
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    let no_name = name == "localhost"
-        || name.starts_with('[')
-        || name.parse::<std::net::Ipv4Addr>().is_ok();
+    let no_name =
+        name == "localhost" || name.starts_with('[') || name.parse::<std::net::Ipv4Addr>().is_ok();
     if path_style || no_name {
         (format!("{scheme}://{host}"), false)
     } else {
@@ -234,20 +268,44 @@ mod tests {
         assert_eq!(bucket.kind(), StoreKind::LocalDirectory);
         assert!(path.is_dir());
         assert_eq!(open("memory:").unwrap().kind(), StoreKind::Memory);
-        assert!(matches!(open("gs://b/p"), Err(OpenBucketError::NotYet { .. })));
-        assert!(matches!(open("az://b/p"), Err(OpenBucketError::NotYet { .. })));
+        assert!(matches!(
+            open("gs://b/p"),
+            Err(OpenBucketError::NotYet { .. })
+        ));
+        assert!(matches!(
+            open("az://b/p"),
+            Err(OpenBucketError::NotYet { .. })
+        ));
         for wrong in ["/path", "file://relative", "s3:///x", "ftp://x"] {
-            assert!(matches!(open(wrong), Err(OpenBucketError::Url { .. })), "{wrong}");
+            assert!(
+                matches!(open(wrong), Err(OpenBucketError::Url { .. })),
+                "{wrong}"
+            );
         }
     }
 
     #[test]
     fn the_bucket_goes_into_the_host_only_where_there_is_a_host_name() {
         let at = |endpoint, path_style| address(endpoint, "b", path_style);
-        assert_eq!(at("http://127.0.0.1:8333/", false), ("http://127.0.0.1:8333".into(), false));
-        assert_eq!(at("http://localhost:1", false), ("http://localhost:1".into(), false));
-        assert_eq!(at("http://[::1]:1", false), ("http://[::1]:1".into(), false));
-        assert_eq!(at("https://s3.x.org", false), ("https://b.s3.x.org".into(), true));
-        assert_eq!(at("https://s3.x.org:9000", true), ("https://s3.x.org:9000".into(), false));
+        assert_eq!(
+            at("http://127.0.0.1:8333/", false),
+            ("http://127.0.0.1:8333".into(), false)
+        );
+        assert_eq!(
+            at("http://localhost:1", false),
+            ("http://localhost:1".into(), false)
+        );
+        assert_eq!(
+            at("http://[::1]:1", false),
+            ("http://[::1]:1".into(), false)
+        );
+        assert_eq!(
+            at("https://s3.x.org", false),
+            ("https://b.s3.x.org".into(), true)
+        );
+        assert_eq!(
+            at("https://s3.x.org:9000", true),
+            ("https://s3.x.org:9000".into(), false)
+        );
     }
 }

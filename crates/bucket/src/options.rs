@@ -44,7 +44,9 @@ impl FromStr for ServerSideEncryption {
             "AES256" => Ok(Self::Aes256),
             "aws:kms" => Ok(Self::Kms { key: None }),
             _ => match text.strip_prefix("aws:kms:") {
-                Some(key) if !key.is_empty() => Ok(Self::Kms { key: Some(key.to_owned()) }),
+                Some(key) if !key.is_empty() => Ok(Self::Kms {
+                    key: Some(key.to_owned()),
+                }),
                 _ => Err(ParseServerSideEncryptionError(text.to_owned())),
             },
         }
@@ -103,7 +105,10 @@ mod tests {
         let parse = |text: &str| text.parse::<ServerSideEncryption>();
         assert_eq!(parse("none"), Ok(ServerSideEncryption::None));
         assert_eq!(parse("AES256"), Ok(ServerSideEncryption::Aes256));
-        assert_eq!(parse("aws:kms"), Ok(ServerSideEncryption::Kms { key: None }));
+        assert_eq!(
+            parse("aws:kms"),
+            Ok(ServerSideEncryption::Kms { key: None })
+        );
         let key = Some("arn:aws:kms:eu-west-1:1:key/2".to_owned());
         assert_eq!(
             parse("aws:kms:arn:aws:kms:eu-west-1:1:key/2"),

@@ -22,7 +22,11 @@ impl Bucket {
         match self.head(&key).await {
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
-            Ok(_) => Err(unsuitable(Op::Delete, &key, "a deleted object is still there")),
+            Ok(_) => Err(unsuitable(
+                Op::Delete,
+                &key,
+                "a deleted object is still there",
+            )),
         }
     }
 
@@ -41,11 +45,19 @@ impl Bucket {
         }
         let read = self.get_range(key, 1..5).await?;
         if read.bytes != first.slice(1..5) || read.object_size != first.len() as u64 {
-            return Err(unsuitable(Op::Get, key, "a ranged read returned something else"));
+            return Err(unsuitable(
+                Op::Get,
+                key,
+                "a ranged read returned something else",
+            ));
         }
         let listed = self.list("probe", None).await?;
         if !listed.iter().any(|object| object.key == key) {
-            return Err(unsuitable(Op::List, key, "a listing lacks an object just written"));
+            return Err(unsuitable(
+                Op::List,
+                key,
+                "a listing lacks an object just written",
+            ));
         }
         Ok(())
     }

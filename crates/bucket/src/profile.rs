@@ -18,7 +18,9 @@ pub(crate) fn load(env: impl Fn(&str) -> Option<String>) -> Profile {
     let name = env("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let home = env("HOME").map(PathBuf::from);
     let file = |variable: &str, default: &str| {
-        env(variable).map(PathBuf::from).or_else(|| home.as_ref().map(|h| h.join(".aws").join(default)))
+        env(variable)
+            .map(PathBuf::from)
+            .or_else(|| home.as_ref().map(|h| h.join(".aws").join(default)))
     };
     let credentials = file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
     let config = file("AWS_CONFIG_FILE", "config");
@@ -34,7 +36,9 @@ pub(crate) fn load(env: impl Fn(&str) -> Option<String>) -> Profile {
 }
 
 fn section(path: &Path, name: &str) -> HashMap<String, String> {
-    let Ok(text) = std::fs::read_to_string(path) else { return HashMap::new() };
+    let Ok(text) = std::fs::read_to_string(path) else {
+        return HashMap::new();
+    };
     parse_section(&text, name)
 }
 
@@ -44,13 +48,18 @@ fn parse_section(text: &str, name: &str) -> HashMap<String, String> {
     let mut inside = false;
     for line in text.lines() {
         let trimmed = line.trim();
-        if let Some(header) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        if let Some(header) = trimmed
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+        {
             let header = header.trim();
             inside = header.strip_prefix("profile ").map_or(header, str::trim) == name;
-        } else if inside && !trimmed.starts_with(['#', ';']) && !line.starts_with([' ', '\t']) {
-            if let Some((key, value)) = trimmed.split_once('=') {
-                values.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
-            }
+        } else if inside
+            && !trimmed.starts_with(['#', ';'])
+            && !line.starts_with([' ', '\t'])
+            && let Some((key, value)) = trimmed.split_once('=')
+        {
+            values.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
         }
     }
     values

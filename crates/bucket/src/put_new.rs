@@ -44,7 +44,11 @@ impl Bucket {
                 }
             }
             if !error.is_retriable() || number >= policy.attempts {
-                let outcome = if maybe_done { Outcome::MaybeDone } else { error.outcome() };
+                let outcome = if maybe_done {
+                    Outcome::MaybeDone
+                } else {
+                    error.outcome()
+                };
                 return Err(error.with_outcome(outcome));
             }
             tracing::debug!(%error, attempt = number, "conditional put failed, trying again");

@@ -25,7 +25,10 @@ impl RetryPolicy {
     /// that brokers do not come back in step.
     pub(crate) fn backoff(&self, attempt: u32) -> Duration {
         let factor = 2_u32.saturating_pow(attempt.saturating_sub(1).min(16));
-        let mean = self.first_backoff.saturating_mul(factor).min(self.max_backoff);
+        let mean = self
+            .first_backoff
+            .saturating_mul(factor)
+            .min(self.max_backoff);
         mean.mul_f64(rand::rng().random_range(0.5..1.5))
     }
 }
@@ -54,11 +57,23 @@ impl Default for RetryPolicies {
             max_backoff: Duration::from_secs(3),
         };
         Self {
-            read: RetryPolicy { first_backoff: Duration::from_millis(50), ..base },
-            write: RetryPolicy { request_timeout: Duration::from_secs(30), ..base },
+            read: RetryPolicy {
+                first_backoff: Duration::from_millis(50),
+                ..base
+            },
+            write: RetryPolicy {
+                request_timeout: Duration::from_secs(30),
+                ..base
+            },
             conditional: base,
-            list: RetryPolicy { request_timeout: Duration::from_secs(30), ..base },
-            delete: RetryPolicy { request_timeout: Duration::from_secs(15), ..base },
+            list: RetryPolicy {
+                request_timeout: Duration::from_secs(30),
+                ..base
+            },
+            delete: RetryPolicy {
+                request_timeout: Duration::from_secs(15),
+                ..base
+            },
         }
     }
 }
@@ -67,9 +82,13 @@ impl RetryPolicies {
     /// The same limits with no repetition: for probes, where the first answer counts, and tests.
     pub fn once() -> Self {
         let mut all = Self::default();
-        for policy in
-            [&mut all.read, &mut all.write, &mut all.conditional, &mut all.list, &mut all.delete]
-        {
+        for policy in [
+            &mut all.read,
+            &mut all.write,
+            &mut all.conditional,
+            &mut all.list,
+            &mut all.delete,
+        ] {
             policy.attempts = 1;
         }
         all
@@ -78,9 +97,13 @@ impl RetryPolicies {
     /// Quick repetition without long waits, for tests.
     pub fn eager() -> Self {
         let mut all = Self::default();
-        for policy in
-            [&mut all.read, &mut all.write, &mut all.conditional, &mut all.list, &mut all.delete]
-        {
+        for policy in [
+            &mut all.read,
+            &mut all.write,
+            &mut all.conditional,
+            &mut all.list,
+            &mut all.delete,
+        ] {
             policy.first_backoff = Duration::from_micros(100);
             policy.max_backoff = Duration::from_millis(1);
         }

@@ -16,8 +16,8 @@ pub(crate) const HIGH_WATERMARK: &str = "replication-offset-checkpoint";
 pub(crate) type OffsetMap = HashMap<TopicPartition, Offset>;
 
 /// The text of a checkpoint: version, count, then `topic partition offset` lines.
-pub(crate) fn encode(entries: &mut Vec<(TopicPartition, Offset)>) -> String {
-    entries.sort();
+pub(crate) fn encode(entries: &mut [(TopicPartition, Offset)]) -> String {
+    entries.sort_unstable();
     let mut text = String::with_capacity(16 + entries.len() * 32);
     let _ = write!(text, "0\n{}\n", entries.len());
     for (tp, offset) in entries.iter() {

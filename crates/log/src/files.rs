@@ -75,11 +75,6 @@ impl FileCache {
             .files
             .retain(|key, _| key.log != log || !gone(key.base));
     }
-
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.inner.lock().files.len()
-    }
 }
 
 impl Inner {
@@ -91,5 +86,43 @@ impl Inner {
             return;
         };
         self.files.retain(|_, (_, used)| *used > *limit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_handles_used_last_stay_and_the_number_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = FileCache::new(16);
+        let open = |base| {
+            let key = FileKey {
+                log: 1,
+                base,
+                kind: SegmentFile::Log,
+            };
+            cache.open(key, folder.path(), true).unwrap()
+        };
+        let first = open(0);
+        for base in 1..200 {
+            open(base);
+            assert!(Arc::ptr_eq(&first, &open(0)), "{base}");
+            assert!(cache.inner.lock().files.len() <= 16);
+        }
+        cache.forget(1, |base| base == 0);
+        assert!(!Arc::ptr_eq(&first, &open(0)));
+        let missing = FileKey {
+            log: 1,
+            base: 999,
+            kind: SegmentFile::Log,
+        };
+        assert!(
+            cache
+                .open(missing, folder.path(), false)
+                .unwrap_err()
+                .is_not_found()
+        );
     }
 }

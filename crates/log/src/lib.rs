@@ -9,6 +9,7 @@ mod checkpoint;
 mod config;
 mod dir;
 mod error;
+mod fetch;
 mod files;
 mod index;
 mod janitor;
@@ -40,11 +41,9 @@ mod writer;
 pub use config::LogConfig;
 pub use dir::OnOffline;
 pub use error::{AppendError, LogError, StorageFault};
+pub use fetch::{FetchPart, FileSlice, LogRead};
 pub use leader_epochs::{EpochEnd, EpochEntry, LeaderEpochs};
-pub use log::{
-    Appended, Behind, FetchPart, FileSlice, Log, LogRead, OnWritten, RetentionOutcome,
-    TimestampedOffset,
-};
+pub use log::{Appended, Behind, Log, OnWritten, RetentionOutcome, TimestampedOffset};
 pub use log_dir::{FailedLog, LoadedLogs, LogDir, LogDirOptions, RemoteStart};
 pub use offsets::LogOffsets;
 pub use producer_state::{BatchMemory, ProducerEntry};

@@ -87,6 +87,7 @@ pub(crate) fn load(request: LoadRequest) -> Result<LogParts, LogError> {
         epochs,
         offsets,
         recovery_point: request.recovery_point.min(log_end),
+        is_changed: loaded.was_recovered || request.recovery_point != log_end,
     })
 }
 
@@ -138,11 +139,15 @@ fn load_segments(request: &LoadRequest, bases: &[Offset]) -> Result<LoadedSegmen
         if i > 0 && base > log_end {
             tracing::warn!(partition = %request.partition, log_end, base, "a gap between segments");
         }
-        let checked = if request.is_clean || !is_unflushed {
-            recover::check_segment(folder, base, next_base, &request.config)?
-        } else {
-            Checked::Damaged("the broker was not stopped cleanly".into())
-        };
+        let mut checked = recover::check_segment(folder, base, next_base, &request.config)?;
+        if let Checked::Good(_, end) = &checked
+            && !request.is_clean
+            && is_unflushed
+            && *end != request.recovery_point
+        {
+            // It holds something that was not flushed when the broker stopped.
+            checked = Checked::Damaged("the broker was not stopped cleanly".into());
+        }
         let reason = match checked {
             Checked::Good(segment, end) => {
                 segments.push_back(segment);

@@ -3,6 +3,7 @@
 mod append;
 mod lifecycle;
 mod read;
+mod state;
 mod status;
 mod time_lookup;
 mod transactions;
@@ -15,7 +16,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
-use strandline_records::Batch;
 use strandline_types::{LeaderEpoch, Offset, ProducerId, TopicId, TopicPartition};
 
 use crate::config::LogConfig;
@@ -24,16 +24,14 @@ use crate::error::LogError;
 use crate::files::FileKey;
 use crate::leader_epochs::{EpochEnd, LeaderEpochs};
 use crate::offsets::{LogOffsets, Offsets, get, set};
-use crate::producer_state::{ProducerEntry, ProducerState};
+use crate::producer_state::ProducerEntry;
 use crate::segment::SegmentFile;
-use crate::segments::Segments;
 use crate::tail::Tail;
-use crate::transaction_index::AbortedTransaction;
 
 pub use append::Appended;
 pub(crate) use append::jitter;
 pub(crate) use lifecycle::marked_name;
-pub use read::{FetchPart, FileSlice, LogRead};
+pub(crate) use state::{LogParts, LogState, RollItem, Status, WriteItem};
 pub use status::Behind;
 pub use time_lookup::TimestampedOffset;
 pub use upkeep::RetentionOutcome;
@@ -60,65 +58,6 @@ pub struct Log {
     me: Weak<Log>,
 }
 
-/// What the log's lock guards.
-pub(crate) struct LogState {
-    pub(crate) config: LogConfig,
-    pub(crate) segments: Segments,
-    /// Base offset of the segment that the writer is at.
-    pub(crate) writing: Offset,
-    /// What the writer has to do, in order.
-    pub(crate) pending: Vec<WriteItem>,
-    /// The writer has this log in its queue or in its hands.
-    pub(crate) is_scheduled: bool,
-    pub(crate) status: Status,
-    pub(crate) producers: ProducerState,
-    pub(crate) epochs: LeaderEpochs,
-    /// Aborted transactions that are not in their segment's file yet.
-    pub(crate) unwritten_aborts: Vec<AbortedTransaction>,
-    /// Threads that wait on `progress`.
-    pub(crate) waiters: usize,
-    /// A flush for `flush.ms` is planned.
-    pub(crate) is_flush_planned: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
-    Open,
-    Closed,
-    Deleted,
-}
-
-/// One step of the writer.
-#[derive(Debug)]
-pub(crate) enum WriteItem {
-    Batch(Arc<Batch>),
-    /// Finish the segment being written, begin this one.
-    Roll(Box<RollItem>),
-    /// Replace `leader-epoch-checkpoint`.
-    Epochs(Box<str>),
-    /// Add to `.txnindex` of the segment being written.
-    Aborted(Box<AbortedTransaction>),
-}
-
-#[derive(Debug)]
-pub(crate) struct RollItem {
-    pub(crate) base: Offset,
-    pub(crate) producer_snapshot: bytes::Bytes,
-}
-
-/// What a log consists of when it is created or loaded.
-pub(crate) struct LogParts {
-    pub(crate) partition: TopicPartition,
-    pub(crate) topic_id: TopicId,
-    pub(crate) folder: Arc<Path>,
-    pub(crate) config: LogConfig,
-    pub(crate) segments: Segments,
-    pub(crate) producers: ProducerState,
-    pub(crate) epochs: LeaderEpochs,
-    pub(crate) offsets: LogOffsets,
-    pub(crate) recovery_point: Offset,
-}
-
 impl Log {
     pub(crate) fn assemble(parts: LogParts, dir: &Arc<DirShared>) -> Arc<Self> {
         let mut producers = parts.producers;
@@ -136,6 +75,7 @@ impl Log {
             epochs: parts.epochs,
             unwritten_aborts: Vec::new(),
             waiters: 0,
+            is_changed: parts.is_changed,
             is_flush_planned: false,
         };
         let tail = Arc::new(Tail::default());

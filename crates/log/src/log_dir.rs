@@ -1,34 +1,39 @@
 //! One locked directory of logs: opening, loading, checkpoints, clean end (L-20…L-27, S-24).
 
+mod load;
 mod restore;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
-use strandline_types::{BrokerId, Offset, TopicId, TopicName, TopicPartition};
+use strandline_types::{BrokerId, TopicId, TopicPartition};
 
-use crate::checkpoint::{self, OffsetMap};
 use crate::config::LogConfig;
 use crate::dir::{DirShared, OnOffline};
 use crate::error::{LogError, StorageFault};
-use crate::janitor::{Chore, Janitor};
+use crate::janitor::Janitor;
 use crate::leader_epochs::LeaderEpochs;
-use crate::loader::{self, LoadRequest};
-use crate::log::{Log, LogParts, marked_name};
+use crate::loader;
+use crate::log::{Log, LogParts};
 use crate::offsets::LogOffsets;
 use crate::producer_state::ProducerState;
 use crate::segment::{Segment, SegmentFile};
 use crate::segments::Segments;
 use crate::tail::TailBudget;
+pub use load::{FailedLog, LoadedLogs};
+
 use crate::{meta_properties, partition_metadata, sys, writer};
 
 pub use restore::RemoteStart;
+
+/// Up to so many changed logs are flushed file by file at a clean end; more of them with one call
+/// for the whole file system, since each flush of a file costs the device a turn.
+const FLUSH_ONE_BY_ONE: usize = 4;
 
 /// What a log directory needs to know of its broker.
 #[derive(Debug, Clone)]
@@ -57,26 +62,6 @@ impl LogDirOptions {
             open_files: 256,
         }
     }
-}
-
-/// A partition that could not be loaded; its folder is as it was.
-#[derive(Debug)]
-pub struct FailedLog {
-    /// The partition.
-    pub partition: TopicPartition,
-    /// Why.
-    pub error: LogError,
-}
-
-/// What [`LogDir::load_logs`] found.
-#[derive(Debug, Default)]
-pub struct LoadedLogs {
-    /// Partitions that are ready.
-    pub logs: Vec<Arc<Log>>,
-    /// Partitions that are offline.
-    pub failed: Vec<FailedLog>,
-    /// Folders whose topic is not known any more; renamed to `…-stray`.
-    pub strays: Vec<PathBuf>,
 }
 
 /// A directory of logs, held by this process alone, with its I/O thread and its background thread.
@@ -143,7 +128,10 @@ impl LogDir {
     /// the system does not say.
     pub fn space(&self) -> Option<(u64, u64)> {
         let stat = rustix::fs::statvfs(self.path()).ok()?;
-        Some((stat.f_blocks.checked_mul(stat.f_frsize)?, stat.f_bavail.checked_mul(stat.f_frsize)?))
+        Some((
+            stat.f_blocks.checked_mul(stat.f_frsize)?,
+            stat.f_bavail.checked_mul(stat.f_frsize)?,
+        ))
     }
 
     /// The directory's own id, as Kafka writes it.
@@ -186,97 +174,6 @@ impl LogDir {
         self.shared.all_logs()
     }
 
-    /// Loads every partition folder, several at once, and recovers what a crash left (L-20…L-26).
-    /// `config_of` gives the settings, or `None` for a partition that this broker no longer has.
-    /// Leftovers of deletions are removed. Errors: the directory itself cannot be read; a
-    /// partition that cannot be loaded is in [`LoadedLogs::failed`].
-    pub fn load_logs(
-        &self,
-        config_of: &(dyn Fn(&TopicPartition, TopicId) -> Option<LogConfig> + Sync),
-    ) -> Result<LoadedLogs, LogError> {
-        let checkpoints = Checkpoints::read(self.path());
-        let folders = Mutex::new(self.partition_folders()?);
-        let loaded = Mutex::new(LoadedLogs::default());
-        std::thread::scope(|scope| {
-            for _ in 0..self.recovery_threads {
-                scope.spawn(|| {
-                    loop {
-                        let Some((partition, folder)) = folders.lock().pop() else {
-                            return;
-                        };
-                        let outcome = self.load_one(&partition, &folder, &checkpoints, config_of);
-                        let mut loaded = loaded.lock();
-                        match outcome {
-                            Ok(Some(log)) => loaded.logs.push(log),
-                            Ok(None) => loaded.strays.push(folder),
-                            Err(error) => {
-                                tracing::error!(%partition, %error, "partition cannot be loaded");
-                                loaded.failed.push(FailedLog { partition, error });
-                            }
-                        }
-                    }
-                });
-            }
-        });
-        let mut loaded = loaded.into_inner();
-        loaded.logs.sort_by(|a, b| a.partition().cmp(b.partition()));
-        let mut logs = self.shared.logs.write();
-        for log in &loaded.logs {
-            logs.insert(log.partition().clone(), Arc::clone(log));
-        }
-        Ok(loaded)
-    }
-
-    /// Partition folders; those on their way out are removed in the background.
-    fn partition_folders(&self) -> Result<Vec<(TopicPartition, PathBuf)>, LogError> {
-        let fail = |e| LogError::io("list", self.path(), e);
-        let mut folders = Vec::new();
-        for entry in fs::read_dir(self.path()).map_err(fail)? {
-            let path = entry.map_err(fail)?.path();
-            let Some(name) = path.file_name().and_then(|n| n.to_str()) else {
-                continue;
-            };
-            if !path.is_dir() {
-                continue;
-            }
-            if name.ends_with("-delete") && name.contains('.') {
-                self.shared.janitor.add(Chore::RemoveFolder(path), 0);
-            } else if let Some(partition) = parse_folder_name(name) {
-                folders.push((partition, path));
-            } else {
-                tracing::warn!(folder = %path.display(), "not a partition, left alone");
-            }
-        }
-        Ok(folders)
-    }
-
-    fn load_one(
-        &self,
-        partition: &TopicPartition,
-        folder: &Path,
-        checkpoints: &Checkpoints,
-        config_of: &(dyn Fn(&TopicPartition, TopicId) -> Option<LogConfig> + Sync),
-    ) -> Result<Option<Arc<Log>>, LogError> {
-        let topic_id = partition_metadata::read(folder)?.unwrap_or(TopicId::ZERO);
-        let Some(config) = config_of(partition, topic_id) else {
-            let target = self.path().join(marked_name(partition, "stray"));
-            tracing::warn!(%partition, to = %target.display(), "stray partition is set aside");
-            fs::rename(folder, &target).map_err(|e| LogError::io("rename", folder, e))?;
-            return Ok(None);
-        };
-        let parts = loader::load(LoadRequest {
-            partition: partition.clone(),
-            topic_id,
-            folder: folder.into(),
-            config,
-            is_clean: self.was_clean,
-            recovery_point: checkpoints.recovery.get(partition).copied().unwrap_or(0),
-            log_start: checkpoints.log_start.get(partition).copied(),
-            high_watermark: checkpoints.high_watermark.get(partition).copied(),
-        })?;
-        Ok(Some(Log::assemble(parts, &self.shared)))
-    }
-
     /// Creates the log of a new partition. Errors: there is one already, or the directory is
     /// offline or cannot be written.
     pub fn create_log(
@@ -317,6 +214,7 @@ impl LogDir {
                 log_end: 0,
             },
             recovery_point: 0,
+            is_changed: false,
         };
         let log = Log::assemble(parts, &self.shared);
         logs.insert(partition, Arc::clone(&log));
@@ -349,14 +247,37 @@ impl LogDir {
 
     fn close_logs(&self) -> Result<(), LogError> {
         self.shared.check_online()?;
-        for log in self.shared.all_logs() {
-            match log.close_cleanly() {
-                Ok(()) | Err(LogError::Deleted(_)) => {}
-                Err(error) => return Err(error),
-            }
+        let changed = self.close_files()?;
+        if changed.len() > FLUSH_ONE_BY_ONE {
+            sys::sync_file_system(self.path())?;
+        } else {
+            changed.iter().try_for_each(|log| log.flush_closed())?;
         }
+        changed.iter().for_each(|log| log.closed_on_device());
         self.shared.write_checkpoints()?;
         meta_properties::put_clean_marker(self.path())
+    }
+
+    /// Completes the files of all logs, several at once: those that had changed.
+    fn close_files(&self) -> Result<Vec<Arc<Log>>, LogError> {
+        let logs = Mutex::new(self.shared.all_logs());
+        let changed = Mutex::new(Vec::new());
+        let failed = Mutex::new(Ok(()));
+        std::thread::scope(|scope| {
+            for _ in 0..self.recovery_threads {
+                scope.spawn(|| {
+                    loop {
+                        let Some(log) = logs.lock().pop() else { return };
+                        match log.close_files() {
+                            Ok(true) => changed.lock().push(log),
+                            Ok(false) | Err(LogError::Deleted(_)) => {}
+                            Err(error) => *failed.lock() = Err(error),
+                        }
+                    }
+                });
+            }
+        });
+        failed.into_inner().map(|()| changed.into_inner())
     }
 
     fn stop(&self) {
@@ -383,36 +304,4 @@ impl fmt::Debug for LogDir {
             .field("path", &self.path())
             .finish_non_exhaustive()
     }
-}
-
-/// The checkpoint files of a directory at start. One that cannot be read counts as empty: more is
-/// recovered than needed, nothing is lost.
-struct Checkpoints {
-    recovery: OffsetMap,
-    log_start: OffsetMap,
-    high_watermark: OffsetMap,
-}
-
-impl Checkpoints {
-    fn read(dir: &Path) -> Self {
-        let read = |name: &str| -> HashMap<TopicPartition, Offset> {
-            checkpoint::read(&dir.join(name)).unwrap_or_else(|error| {
-                tracing::warn!(%error, "a checkpoint is ignored");
-                OffsetMap::new()
-            })
-        };
-        Self {
-            recovery: read(checkpoint::RECOVERY_POINT),
-            log_start: read(checkpoint::LOG_START),
-            high_watermark: read(checkpoint::HIGH_WATERMARK),
-        }
-    }
-}
-
-/// Reads `<topic>-<partition>`.
-fn parse_folder_name(name: &str) -> Option<TopicPartition> {
-    let (topic, partition) = name.rsplit_once('-')?;
-    let digits = partition.bytes().all(|b| b.is_ascii_digit());
-    let partition = partition.parse().ok().filter(|_| digits)?;
-    Some(TopicPartition::new(TopicName::new(topic).ok()?, partition))
 }

@@ -117,6 +117,12 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), LogError> {
         .map_err(|e| LogError::io("flush", folder, e))
 }
 
+/// Flushes everything that was written to the file system of `folder`, in one call.
+pub(crate) fn sync_file_system(folder: &Path) -> Result<(), LogError> {
+    let open = File::open(folder).map_err(|e| LogError::io("open", folder, e))?;
+    rustix::fs::syncfs(&open).map_err(|e| LogError::io("flush", folder, e.into()))
+}
+
 /// Removes a file; one that is not there is fine.
 pub(crate) fn remove_if_there(path: &Path) -> Result<(), LogError> {
     match fs::remove_file(path) {

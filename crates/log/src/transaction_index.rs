@@ -63,7 +63,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<AbortedTransaction>, LogError> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(LogError::io("read", path, e)),
     };
-    decode_transaction_index(&bytes).ok_or_else(|| LogError::corrupt(path, "an entry cannot be read"))
+    decode_transaction_index(&bytes)
+        .ok_or_else(|| LogError::corrupt(path, "an entry cannot be read"))
 }
 
 /// Reads entries; `None` when the length or a version is wrong, or the order is.

@@ -1,4 +1,9 @@
 //! Tests of the hot log through its public interface, on real files.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests fail by panicking"
+)]
 
 mod damage;
 mod model;

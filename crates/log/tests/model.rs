@@ -290,6 +290,8 @@ impl World {
     }
 
     fn damage(&mut self, step: &Step) {
+        // Something unflushed, so that the whole segment is checked.
+        self.append(1, 10, None);
         self.crash();
         let base = *self.fixture.segment_files().last().unwrap();
         let path = self.fixture.file(base, "log");

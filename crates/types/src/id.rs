@@ -63,7 +63,9 @@ impl FromStr for TopicId {
     type Err = ParseTopicIdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| ParseTopicIdError)?;
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text)
+            .map_err(|_| ParseTopicIdError)?;
         let bytes: [u8; 16] = bytes.try_into().map_err(|_| ParseTopicIdError)?;
         Ok(Self(Uuid::from_bytes(bytes)))
     }

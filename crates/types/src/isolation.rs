@@ -13,7 +13,11 @@ pub enum IsolationLevel {
 impl IsolationLevel {
     /// Wire value 1 is read_committed; Kafka treats every other value as an error, we as 0.
     pub fn from_wire(value: i8) -> Self {
-        if value == 1 { Self::ReadCommitted } else { Self::ReadUncommitted }
+        if value == 1 {
+            Self::ReadCommitted
+        } else {
+            Self::ReadUncommitted
+        }
     }
 }
 

@@ -16,7 +16,10 @@ const MAX_NAME_LENGTH: usize = 249;
 
 /// True for the topics that belong to the broker (A-28, P-7).
 pub fn is_internal_topic(name: &str) -> bool {
-    matches!(name, CONSUMER_OFFSETS_TOPIC | TRANSACTION_STATE_TOPIC | SHARE_GROUP_STATE_TOPIC)
+    matches!(
+        name,
+        CONSUMER_OFFSETS_TOPIC | TRANSACTION_STATE_TOPIC | SHARE_GROUP_STATE_TOPIC
+    )
 }
 
 /// A legal topic name (rule D-1). Cheap to clone.
@@ -142,7 +145,10 @@ mod tests {
         assert_eq!(TopicName::new("a/b"), Err(InvalidTopicName::Character));
         assert_eq!(TopicName::new("é"), Err(InvalidTopicName::Character));
         assert!(TopicName::new(&"x".repeat(249)).is_ok());
-        assert_eq!(TopicName::new(&"x".repeat(250)), Err(InvalidTopicName::TooLong(250)));
+        assert_eq!(
+            TopicName::new(&"x".repeat(250)),
+            Err(InvalidTopicName::TooLong(250))
+        );
     }
 
     // D-2

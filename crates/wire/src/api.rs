@@ -74,7 +74,11 @@ impl ServedApi {
     /// The minimum that ApiVersions tells: old librdkafka reads "can compress" from a range of
     /// Produce that reaches down to 0.
     pub fn advertised_min(&self) -> i16 {
-        if self.api == Api::Produce { 0 } else { self.min }
+        if self.api == Api::Produce {
+            0
+        } else {
+            self.min
+        }
     }
 
     /// True for a version that is served.
@@ -100,7 +104,10 @@ pub fn served_apis() -> &'static [ServedApi] {
 
 /// The row of an API key; `None` when it is not served.
 pub fn served(key: i16) -> Option<&'static ServedApi> {
-    SERVED.binary_search_by_key(&key, |row| row.key).ok().map(|at| &SERVED[at])
+    SERVED
+        .binary_search_by_key(&key, |row| row.key)
+        .ok()
+        .map(|at| &SERVED[at])
 }
 
 #[cfg(test)]
@@ -135,7 +142,10 @@ mod tests {
     fn ranges_that_old_clients_look_at() {
         assert_eq!(served(0).unwrap().advertised_min(), 0);
         assert_eq!(served(11).unwrap().advertised_min(), 0);
-        assert!(served(68).is_none(), "groups of the new protocol are not served");
+        assert!(
+            served(68).is_none(),
+            "groups of the new protocol are not served"
+        );
         assert_eq!((served(8).unwrap().max, served(9).unwrap().max), (9, 9));
     }
 }

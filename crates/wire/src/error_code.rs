@@ -123,7 +123,12 @@ mod tests {
                 assert_eq!(code, ErrorCode::None);
                 continue;
             };
-            assert_eq!(format!("{theirs:?}"), format!("{code:?}"), "{}", code.code());
+            assert_eq!(
+                format!("{theirs:?}"),
+                format!("{code:?}"),
+                "{}",
+                code.code()
+            );
             assert_eq!(theirs.is_retriable(), code.is_retriable(), "{code:?}");
         }
     }

@@ -196,7 +196,10 @@ impl Writer {
     }
 
     fn endpoints(&mut self, endpoints: &[NodeEndpoint]) {
-        let mut inner = Self { out: BytesMut::new(), is_flexible: true };
+        let mut inner = Self {
+            out: BytesMut::new(),
+            is_flexible: true,
+        };
         inner.array(Some(endpoints.len()));
         for endpoint in endpoints {
             inner.out.put_i32(endpoint.node_id);
@@ -221,7 +224,10 @@ pub fn encode_fetch_response(
     let is_flexible = header.api.is_flexible(version);
     let partitions: usize = head.topics.iter().map(|t| t.partitions.len()).sum();
     let capacity = 64 + head.topics.len() * 40 + partitions * 64;
-    let mut w = Writer { out: BytesMut::with_capacity(capacity), is_flexible };
+    let mut w = Writer {
+        out: BytesMut::with_capacity(capacity),
+        is_flexible,
+    };
     let mut gaps = Vec::with_capacity(partitions);
     w.out.put_i32(0); // the frame's length, set at the end
     w.out.put_i32(header.correlation_id);
@@ -265,7 +271,10 @@ pub fn encode_fetch_response(
         reason: e.to_string(),
     })?;
     w.out[..4].copy_from_slice(&length.to_be_bytes());
-    Ok(SplicedFrame { bytes: w.out.freeze(), gaps })
+    Ok(SplicedFrame {
+        bytes: w.out.freeze(),
+        gaps,
+    })
 }
 
 #[cfg(test)]
@@ -284,14 +293,21 @@ mod tests {
             high_watermark: 10 + i as i64,
             last_stable_offset: 9,
             log_start_offset: 1,
-            diverging_epoch: (version >= 12 && i == 2)
-                .then_some(EpochEndOffset { epoch: 3, end_offset: 44 }),
-            current_leader: (version >= 12 && i == 1)
-                .then_some(LeaderIdAndEpoch { leader_id: 5, leader_epoch: 6 }),
+            diverging_epoch: (version >= 12 && i == 2).then_some(EpochEndOffset {
+                epoch: 3,
+                end_offset: 44,
+            }),
+            current_leader: (version >= 12 && i == 1).then_some(LeaderIdAndEpoch {
+                leader_id: 5,
+                leader_epoch: 6,
+            }),
             aborted_transactions: match i {
                 0 => None,
                 1 => Some(vec![]),
-                _ => Some(vec![AbortedTransaction { producer_id: 1, first_offset: 2 }]),
+                _ => Some(vec![AbortedTransaction {
+                    producer_id: 1,
+                    first_offset: 2,
+                }]),
             },
             preferred_read_replica: -1,
             records_bytes: records.len(),
@@ -307,7 +323,12 @@ mod tests {
             session_id: if version >= 7 { 99 } else { 0 },
             topics: vec![topic("one", 1, 0..2), topic("another", 2, 2..3)],
             node_endpoints: if version >= 16 {
-                vec![NodeEndpoint { node_id: 5, host: "h".into(), port: 9092, rack: None }]
+                vec![NodeEndpoint {
+                    node_id: 5,
+                    host: "h".into(),
+                    port: 9092,
+                    rack: None,
+                }]
             } else {
                 vec![]
             },
@@ -348,8 +369,8 @@ mod tests {
                 }
                 out
             });
-            let mut out = kp::FetchableTopicResponse::default()
-                .with_partitions(partitions.collect());
+            let mut out =
+                kp::FetchableTopicResponse::default().with_partitions(partitions.collect());
             if version >= 13 {
                 out.topic_id = t.topic_id;
             } else {
@@ -380,7 +401,12 @@ mod tests {
         let api = served(1).unwrap();
         for version in api.min..=api.max {
             let (head, records) = head(version);
-            let header = RequestHeader { api, version, correlation_id: 7, client_id: None };
+            let header = RequestHeader {
+                api,
+                version,
+                correlation_id: 7,
+                client_id: None,
+            };
             let spliced = encode_fetch_response(&header, &head).unwrap();
             let mut ours = BytesMut::new();
             let mut from = 0;
@@ -392,7 +418,9 @@ mod tests {
             ours.put_slice(&spliced.bytes[from..]);
 
             let mut body = BytesMut::new();
-            stock(version, &head, &records).encode(&mut body, version).unwrap();
+            stock(version, &head, &records)
+                .encode(&mut body, version)
+                .unwrap();
             let mut theirs = BytesMut::new();
             let extra = usize::from(version >= 12);
             theirs.put_i32((body.len() + 4 + extra) as i32);

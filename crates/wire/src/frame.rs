@@ -15,7 +15,10 @@ pub fn frame_length(bytes: &[u8], limit: FrameLimit) -> Result<Option<usize>, Wi
     let length = i32::from_be_bytes(*first);
     match u32::try_from(length) {
         Ok(l) if l <= limit.0 => Ok(Some(l as usize)),
-        _ => Err(WireError::FrameLength { length, limit: limit.0 }),
+        _ => Err(WireError::FrameLength {
+            length,
+            limit: limit.0,
+        }),
     }
 }
 

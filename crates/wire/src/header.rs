@@ -33,16 +33,32 @@ pub fn parse_header(mut frame: Bytes) -> Result<(RequestHeader, Bytes), WireErro
     if !api.serves(version) {
         if is_api_versions {
             // The rest of the header cannot be trusted; the answer does not need it.
-            let header = RequestHeader { api, version, correlation_id, client_id: None };
+            let header = RequestHeader {
+                api,
+                version,
+                correlation_id,
+                client_id: None,
+            };
             return Ok((header, Bytes::new()));
         }
-        return Err(WireError::UnsupportedVersion { api: api.name, version });
+        return Err(WireError::UnsupportedVersion {
+            api: api.name,
+            version,
+        });
     }
     let client_id = take_client_id(&mut frame)?;
     if api.is_flexible(version) {
         skip_tagged_fields(&mut frame)?;
     }
-    Ok((RequestHeader { api, version, correlation_id, client_id }, frame))
+    Ok((
+        RequestHeader {
+            api,
+            version,
+            correlation_id,
+            client_id,
+        },
+        frame,
+    ))
 }
 
 fn take_client_id(frame: &mut Bytes) -> Result<Option<StrBytes>, WireError> {
@@ -59,7 +75,9 @@ fn take_client_id(frame: &mut Bytes) -> Result<Option<StrBytes>, WireError> {
     }
     // A copy: the name outlives the frame, which may be large.
     let text = Bytes::copy_from_slice(&frame.split_to(length));
-    StrBytes::from_utf8(text).map(Some).map_err(|_| WireError::Header("client id is not UTF-8"))
+    StrBytes::from_utf8(text)
+        .map(Some)
+        .map_err(|_| WireError::Header("client id is not UTF-8"))
 }
 
 fn skip_tagged_fields(frame: &mut Bytes) -> Result<(), WireError> {
@@ -129,7 +147,10 @@ mod tests {
     // W-7, A-3
     #[test]
     fn unknown_apis_and_versions() {
-        assert_eq!(parse_header(frame(99, 0, None, &[])), Err(WireError::UnknownApi(99)));
+        assert_eq!(
+            parse_header(frame(99, 0, None, &[])),
+            Err(WireError::UnknownApi(99))
+        );
         assert!(parse_header(frame(3, 99, None, &[])).is_err());
         assert!(parse_header(frame(0, 2, None, &[])).is_err());
         let (h, _) = parse_header(frame(18, 127, None, &[])).unwrap();

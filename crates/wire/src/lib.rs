@@ -20,5 +20,5 @@ pub use fetch_response::{
 pub use frame::{FrameLimit, frame_length};
 pub use header::{RequestHeader, parse_header};
 pub use kafka_protocol::messages;
-pub use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
+pub use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 pub use response::{decode_request, encode_response, encode_response_with_header};

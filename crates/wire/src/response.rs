@@ -39,8 +39,14 @@ pub fn encode_response_with_header<T: Encodable>(
     correlation_id: i32,
     response: &T,
 ) -> Result<Bytes, WireError> {
-    let fault = |e: String| WireError::Encode { api: api.name, version, reason: e };
-    let size = response.compute_size(version).map_err(|e| fault(e.to_string()))?;
+    let fault = |e: String| WireError::Encode {
+        api: api.name,
+        version,
+        reason: e,
+    };
+    let size = response
+        .compute_size(version)
+        .map_err(|e| fault(e.to_string()))?;
     let mut out = BytesMut::with_capacity(size + 9);
     let header_size = 4 + usize::from(api.response_header_version(version) == 1);
     let length = i32::try_from(size + header_size).map_err(|e| fault(e.to_string()))?;
@@ -49,9 +55,15 @@ pub fn encode_response_with_header<T: Encodable>(
     if header_size == 5 {
         out.put_u8(0);
     }
-    response.encode(&mut out, version).map_err(|e| fault(e.to_string()))?;
+    response
+        .encode(&mut out, version)
+        .map_err(|e| fault(e.to_string()))?;
     if out.len() != size + header_size + 4 {
-        return Err(fault(format!("{} bytes instead of {}", out.len(), size + header_size + 4)));
+        return Err(fault(format!(
+            "{} bytes instead of {}",
+            out.len(),
+            size + header_size + 4
+        )));
     }
     Ok(out.freeze())
 }

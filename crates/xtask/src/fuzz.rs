@@ -5,8 +5,10 @@ use std::process::Command;
 use crate::run::{Failure, program, root, say};
 
 /// Folder of a fuzz crate, and its target.
-const TARGETS: [(&str, &str); 2] =
-    [("crates/records/fuzz", "batch"), ("crates/wire/fuzz", "frame")];
+const TARGETS: [(&str, &str); 2] = [
+    ("crates/records/fuzz", "batch"),
+    ("crates/wire/fuzz", "frame"),
+];
 
 /// Runs every target for so many seconds. A finding fails the run; the input that shows it is in
 /// the `artifacts` folder beside the target.

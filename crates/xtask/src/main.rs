@@ -51,7 +51,15 @@ fn ci() -> Result<(), Failure> {
     run::step("formatting", || cargo(&["fmt", "--all", "--check"]))?;
     run::step("tidy", tidy::run)?;
     run::step("lints", || {
-        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+        cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ])
     })?;
     tests::run(&[])?;
     run::step("fuzzers", || fuzz::run(60))?;

@@ -21,15 +21,15 @@ pub(crate) fn say(text: &str) {
 }
 
 /// Runs a part, and says how long it took.
-pub(crate) fn step(
-    name: &str,
-    part: impl FnOnce() -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub(crate) fn step(name: &str, part: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     say(&format!("== {name}\n"));
     let started = Instant::now();
     let result = part();
     let verdict = if result.is_ok() { "ok" } else { "FAILED" };
-    say(&format!("== {name}: {verdict} in {:.0} s\n", started.elapsed().as_secs_f64()));
+    say(&format!(
+        "== {name}: {verdict} in {:.0} s\n",
+        started.elapsed().as_secs_f64()
+    ));
     result
 }
 
@@ -40,7 +40,11 @@ pub(crate) fn program(command: &mut Command) -> Result<(), Failure> {
         .current_dir(root())
         .status()
         .map_err(|e| Failure(format!("{shown} cannot be started: {e}")))?;
-    if status.success() { Ok(()) } else { Err(Failure(format!("{shown} failed: {status}"))) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure(format!("{shown} failed: {status}")))
+    }
 }
 
 /// Runs cargo in the root.

@@ -6,9 +6,17 @@ use crate::run::{Failure, cargo, program, root, step, target_dir};
 
 /// Runs everything. `arguments` go to the runner of the whole-system tests.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    step("tests of the crates", || cargo(&["test", "--workspace", "--locked"]))?;
+    step("tests of the crates", || {
+        cargo(&["test", "--workspace", "--locked"])
+    })?;
     step("release build", || {
-        cargo(&["build", "--release", "--locked", "--package", "strandline-broker"])
+        cargo(&[
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            "strandline-broker",
+        ])
     })?;
     step("install what the clients need", || {
         program(Command::new("bash").arg(root().join("tests/install.sh")))
@@ -16,8 +24,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     step("whole-system tests", || {
         let binary = target_dir().join("release/strandline");
         program(
-            Command::new("bash")
-                .arg(root().join("tests/run.sh"))
+            Command::new("python3")
+                .arg(root().join("tests/run.py"))
                 .args(arguments)
                 .env("STRANDLINE_BIN", binary),
         )

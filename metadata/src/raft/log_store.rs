@@ -28,7 +28,7 @@ use crate::error::OpenError;
 use crate::raft::encoding::{decode_entry, encode_entry, encode_log_id, encode_opt_log_id};
 use crate::raft::log_store::index::{Index, Location, Slot};
 use crate::raft::types::{Entry, LogId, TypeConfig, Vote};
-use crate::raft::wal::{FRAME_HEADER_LEN, Job, Parsed, Wal, parse_frame};
+use crate::raft::wal::{FRAME_HEADER_LEN, Job, MAX_BODY_LEN, Parsed, Wal, parse_frame};
 
 /// Kinds of frames.
 const ENTRY: u8 = 1;
@@ -69,6 +69,8 @@ struct Shared {
     options: LogStoreOptions,
     state: Mutex<State>,
     wal: Wal,
+    /// Lock of the directory: whoever forgets to stop the node must not have two writers.
+    _lock: Option<Arc<File>>,
 }
 
 /// What the frames that were queued so far add up to.
@@ -88,13 +90,19 @@ struct State {
 
 impl LogStore {
     /// Opens the log in `dir`, which exists; creates it if it is empty.
-    pub(crate) fn open(dir: &Path, options: LogStoreOptions) -> Result<Self, OpenError> {
+    /// The `lock` is held as long as anything of the log is in use.
+    pub(crate) fn open(
+        dir: &Path,
+        options: LogStoreOptions,
+        lock: Option<Arc<File>>,
+    ) -> Result<Self, OpenError> {
         let (state, wal) = recovery::open(dir)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 options,
                 state: Mutex::new(state),
                 wal,
+                _lock: lock,
             }),
         })
     }
@@ -311,6 +319,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let mut jobs = Vec::new();
         let mut done: Option<crate::raft::wal::Done> =
             Some(Box::new(move |result| callback.io_completed(result)));
+        // It could not be read again.
+        if entries.iter().any(|(_, body)| body.len() > MAX_BODY_LEN) {
+            return Err(io::Error::other("an entry of the metadata log is too long"));
+        }
         let count = entries.len();
         for (at, (log_id, body)) in entries.into_iter().enumerate() {
             // One acknowledgement, of the last entry, stands for all.

@@ -17,7 +17,7 @@ use crate::raft::network::NoNetwork;
 use crate::raft::snapshot::SnapshotStore;
 use crate::raft::state_machine::{Published, StateMachine};
 use crate::raft::types::{RecordBatch, TypeConfig};
-use crate::record::Record;
+use crate::record::{Record, encode_records};
 
 /// Longest time that a start may take.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,6 +25,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of entries after which a snapshot is due, however few the entries are (Kafka:
 /// `metadata.log.max.record.bytes.between.snapshots`).
 const SNAPSHOT_BYTES: u64 = 20 * 1024 * 1024;
+
+/// Longest entry, in bytes: far below what the log can hold, far above what a request needs.
+const MAX_ENTRY_BYTES: usize = 64 * 1024 * 1024;
 
 /// How to open a node.
 #[derive(Debug, Clone)]
@@ -37,6 +40,8 @@ pub(crate) struct RaftNodeOptions {
     pub(crate) cluster_id: String,
     /// Entries after which a snapshot is due.
     pub(crate) snapshot_entries: u64,
+    /// Lock of the folder, held as long as the log is in use.
+    pub(crate) lock: Option<Arc<fs::File>>,
 }
 
 /// A running raft node.
@@ -82,12 +87,14 @@ impl RaftNode {
     }
 
     async fn elect(&self, id: u64) -> Result<(), OpenError> {
-        if !self.raft.is_initialized().await.map_err(failed)? {
+        if self.raft.is_initialized().await.map_err(failed)? {
+            // Nobody else can lead, so there is no timeout to wait for.
+            self.raft.trigger().elect(false).await.map_err(failed)?;
+        } else {
+            // It elects itself at once.
             let members = BTreeMap::from([(id, BasicNode::default())]);
             self.raft.initialize(members).await.map_err(failed)?;
         }
-        // Nobody else can lead, so there is no timeout to wait for.
-        self.raft.trigger().elect(false).await.map_err(failed)?;
         let wait = self.raft.wait(Some(START_TIMEOUT));
         let leads = wait
             .metrics(|m| m.state == ServerState::Leader, "this node leads")
@@ -116,6 +123,12 @@ impl RaftNode {
 
     /// Commits records, all or none, and waits until the published image has them.
     pub(crate) async fn commit(&self, records: Vec<Record>) -> Result<(), RequestError> {
+        let len = encode_records(&records).len();
+        if len > MAX_ENTRY_BYTES {
+            return Err(RequestError::PolicyViolation(format!(
+                "the request needs {len} bytes of metadata at once, more than {MAX_ENTRY_BYTES}"
+            )));
+        }
         let result = self.raft.client_write(RecordBatch(records)).await;
         result.map_err(|error| match error {
             RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => {
@@ -140,6 +153,23 @@ impl RaftNode {
         }
     }
 
+    /// Waits until the node no longer works, and says why.
+    pub(crate) async fn stopped(&self) -> String {
+        let stopped = |m: &openraft::RaftMetrics<TypeConfig>| m.running_state.is_err();
+        match self
+            .raft
+            .wait(None)
+            .metrics(stopped, "the node stopped")
+            .await
+        {
+            Ok(metrics) => metrics
+                .running_state
+                .err()
+                .map_or_else(String::new, |e| e.to_string()),
+            Err(error) => error.to_string(),
+        }
+    }
+
     /// Stops raft, syncs and closes the log.
     pub(crate) async fn shutdown(&self) {
         if let Err(error) = self.raft.shutdown().await {
@@ -161,7 +191,7 @@ fn open_files(options: &RaftNodeOptions) -> Result<(LogStore, StateMachine), Ope
     let (log, snapshots) = (folder("log")?, folder("snapshots")?);
     crate::raft::wal::sync_dir(&options.dir).map_err(OpenError::io("sync", &options.dir))?;
     let (snapshots, found) = SnapshotStore::open(&snapshots, &options.cluster_id)?;
-    let store = LogStore::open(&log, LogStoreOptions::default())?;
+    let store = LogStore::open(&log, LogStoreOptions::default(), options.lock.clone())?;
     Ok((
         store,
         StateMachine::new(&options.cluster_id, snapshots, found),

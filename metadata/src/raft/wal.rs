@@ -14,6 +14,6 @@ mod recovery;
 mod writer;
 
 pub(crate) use file::{FILE_HEADER_LEN, FileHeader, log_path, sync_dir};
-pub(crate) use frame::{FRAME_HEADER_LEN, Frame, Parsed, encode_frame, parse_frame};
+pub(crate) use frame::{FRAME_HEADER_LEN, Frame, MAX_BODY_LEN, Parsed, encode_frame, parse_frame};
 pub(crate) use recovery::{RecoveredFrame, recover};
 pub(crate) use writer::{Done, Job, Wal};

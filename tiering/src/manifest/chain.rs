@@ -80,7 +80,9 @@ pub(crate) struct Chain {
 
 impl std::fmt::Debug for Chain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Chain").field("keys", &self.keys).finish_non_exhaustive()
+        f.debug_struct("Chain")
+            .field("keys", &self.keys)
+            .finish_non_exhaustive()
     }
 }
 
@@ -104,7 +106,11 @@ impl Chain {
             identity,
             options,
             leader_epoch: AtomicI32::new(leader_epoch),
-            head: Mutex::new(Head { manifest: Arc::clone(&empty), certain: false, confirmed }),
+            head: Mutex::new(Head {
+                manifest: Arc::clone(&empty),
+                certain: false,
+                confirmed,
+            }),
             published: ArcSwap::new(empty),
         };
         chain.reload(&mut *chain.head.lock().await).await?;
@@ -174,7 +180,10 @@ impl Chain {
             next.leader_epoch = epoch;
             next.created_ms = now_ms;
             if head.manifest.number > 0 {
-                next.superseded.push(Superseded { number: head.manifest.number, at_ms: now_ms });
+                next.superseded.push(Superseded {
+                    number: head.manifest.number,
+                    at_ms: now_ms,
+                });
             }
             invariants::check(&next)?;
             invariants::check_successor(&head.manifest, &next)?;
@@ -228,7 +237,11 @@ impl Chain {
 
     fn publish(&self, head: &mut Head, manifest: Arc<Manifest>, confirmed: (Instant, SystemTime)) {
         self.published.store(Arc::clone(&manifest));
-        *head = Head { manifest, certain: true, confirmed };
+        *head = Head {
+            manifest,
+            certain: true,
+            confirmed,
+        };
     }
 
     fn stale(&self, head: &Head, share: u32) -> bool {
@@ -240,7 +253,10 @@ impl Chain {
     async fn newest_number(&self) -> Result<Option<u64>, TieringError> {
         // Listing from what we know would miss a chain that was deleted and begun again.
         let listed = self.bucket.list(&self.keys.manifests(), None).await?;
-        Ok(listed.iter().filter_map(|object| self.keys.parse_manifest(&object.key)).max())
+        Ok(listed
+            .iter()
+            .filter_map(|object| self.keys.parse_manifest(&object.key))
+            .max())
     }
 
     async fn reload(&self, head: &mut Head) -> Result<(), TieringError> {
@@ -263,7 +279,10 @@ impl Chain {
             self.publish(head, Arc::new(manifest), started);
             return Ok(());
         }
-        Err(TieringError::corrupt(&self.keys.manifests(), "its newest manifest keeps vanishing"))
+        Err(TieringError::corrupt(
+            &self.keys.manifests(),
+            "its newest manifest keeps vanishing",
+        ))
     }
 
     async fn read(&self, key: &str, number: u64) -> Result<Manifest, TieringError> {
@@ -287,7 +306,10 @@ impl Chain {
         if ours {
             Ok(manifest)
         } else {
-            Err(TieringError::corrupt(key, "it is the manifest of another place"))
+            Err(TieringError::corrupt(
+                key,
+                "it is the manifest of another place",
+            ))
         }
     }
 
@@ -297,7 +319,9 @@ impl Chain {
         }
         let sealed = encode_sealed(next.topic_id, next.partition, &next.inline);
         if let Some((pointer, bytes)) = sealed {
-            self.bucket.put(&self.keys.absolute(&pointer.relative), bytes).await?;
+            self.bucket
+                .put(&self.keys.absolute(&pointer.relative), bytes)
+                .await?;
             next.sealed.push(pointer);
             next.inline.clear();
         }
@@ -308,15 +332,21 @@ impl Chain {
     async fn prune(&self, next: &mut Manifest, now_ms: i64) {
         let grace_ms = i64::try_from(self.options.manifest_grace.as_millis()).unwrap_or(i64::MAX);
         let newest_kept = next.number.saturating_sub(self.options.keep_manifests);
-        let old = |s: &Superseded| {
-            s.number < newest_kept && s.at_ms.saturating_add(grace_ms) <= now_ms
-        };
-        let due: Vec<u64> =
-            next.superseded.iter().filter(|s| old(s)).map(|s| s.number).collect();
+        let old =
+            |s: &Superseded| s.number < newest_kept && s.at_ms.saturating_add(grace_ms) <= now_ms;
+        let due: Vec<u64> = next
+            .superseded
+            .iter()
+            .filter(|s| old(s))
+            .map(|s| s.number)
+            .collect();
         if due.len() < PRUNE_AT_ONCE {
             return;
         }
-        let keys: Vec<String> = due.iter().map(|number| self.keys.manifest(*number)).collect();
+        let keys: Vec<String> = due
+            .iter()
+            .map(|number| self.keys.manifest(*number))
+            .collect();
         match self.bucket.delete_many(&keys).await {
             Ok(()) => next.superseded.retain(|s| !due.contains(&s.number)),
             Err(error) => tracing::debug!(%error, "old manifests stay for now"),

@@ -31,7 +31,9 @@ impl Manifest {
         out.put_i32(self.partition);
         out.put_i64(self.log_start_offset);
         out.put_u32(self.epochs.len() as u32);
-        self.epochs.iter().for_each(|start| encode_epoch(start, &mut out));
+        self.epochs
+            .iter()
+            .for_each(|start| encode_epoch(start, &mut out));
         out.put_u32(self.sealed.len() as u32);
         self.sealed.iter().for_each(|list| list.encode(&mut out));
         out.put_u32(self.inline.len() as u32);
@@ -52,9 +54,11 @@ impl Manifest {
     /// Reads a manifest and checks it. `key` is for the error.
     pub(crate) fn decode(key: &str, bytes: &[u8]) -> Result<Self, TieringError> {
         let manifest = Self::parse(bytes).map_err(|error| match error {
-            DecodeError::Version(version) => {
-                TieringError::Version { key: key.to_owned(), version, known: VERSION }
-            }
+            DecodeError::Version(version) => TieringError::Version {
+                key: key.to_owned(),
+                version,
+                known: VERSION,
+            },
             other => TieringError::corrupt(key, other.to_string()),
         })?;
         invariants::check(&manifest)
@@ -105,11 +109,16 @@ impl Manifest {
         for _ in 0..r.count(10, "the pending deletes")? {
             let due_ms = r.i64("a pending delete")?;
             let relative = r.string("a pending delete")?;
-            manifest.pending_deletes.push(PendingDelete { relative, due_ms });
+            manifest
+                .pending_deletes
+                .push(PendingDelete { relative, due_ms });
         }
         for _ in 0..r.count(16, "the old manifests")? {
             let number = r.u64("an old manifest")?;
-            manifest.superseded.push(Superseded { number, at_ms: r.i64("an old manifest")? });
+            manifest.superseded.push(Superseded {
+                number,
+                at_ms: r.i64("an old manifest")?,
+            });
         }
         r.end()?;
         Ok(manifest)
@@ -139,7 +148,10 @@ pub(crate) mod tests {
             created_ms: 77,
             has_aborted: base % 2 == 0,
             contiguous: true,
-            epochs: vec![EpochStart { epoch: 2, start_offset: base }],
+            epochs: vec![EpochStart {
+                epoch: 2,
+                start_offset: base,
+            }],
         }
     }
 
@@ -156,7 +168,10 @@ pub(crate) mod tests {
             partition: 3,
             deleted: false,
             log_start_offset: 5,
-            epochs: vec![EpochStart { epoch: 2, start_offset: 0 }],
+            epochs: vec![EpochStart {
+                epoch: 2,
+                start_offset: 0,
+            }],
             sealed: vec![SealedPointer {
                 base_offset: 0,
                 last_offset: 9,
@@ -172,8 +187,14 @@ pub(crate) mod tests {
                 relative: "sealed/x".into(),
             }],
             inline: vec![entry(10, 19), entry(20, 29)],
-            pending_deletes: vec![PendingDelete { relative: "old".into(), due_ms: 3 }],
-            superseded: vec![Superseded { number: 6, at_ms: 4 }],
+            pending_deletes: vec![PendingDelete {
+                relative: "old".into(),
+                due_ms: 3,
+            }],
+            superseded: vec![Superseded {
+                number: 6,
+                at_ms: 4,
+            }],
         }
     }
 

@@ -66,7 +66,11 @@ impl SegmentEntry {
 
     /// Timestamp that retention by time goes by: the records', else when it came here.
     pub fn retention_timestamp(&self) -> i64 {
-        if self.max_timestamp >= 0 { self.max_timestamp } else { self.created_ms }
+        if self.max_timestamp >= 0 {
+            self.max_timestamp
+        } else {
+            self.created_ms
+        }
     }
 
     pub(super) fn encode(&self, out: &mut BytesMut) {
@@ -128,7 +132,10 @@ pub(super) fn encode_epoch(start: &EpochStart, out: &mut BytesMut) {
 }
 
 pub(super) fn decode_epoch(r: &mut Reader<'_>) -> Result<EpochStart, DecodeError> {
-    Ok(EpochStart { epoch: r.i32("an epoch")?, start_offset: r.i64("an epoch")? })
+    Ok(EpochStart {
+        epoch: r.i32("an epoch")?,
+        start_offset: r.i64("an epoch")?,
+    })
 }
 
 /// A list of older segments in an object of its own, which never changes. Segments that left it

@@ -84,7 +84,9 @@ fn decode_sealed(pointer: &SealedPointer, bytes: &[u8]) -> Result<Vec<SegmentEnt
     invariants::check_entries(&entries).map_err(|v| DecodeError::Invalid(v.to_string()))?;
     let last = entries.last().map(|entry| entry.last_offset);
     if entries.len() as u64 != u64::from(pointer.count) || last != Some(pointer.last_offset) {
-        return Err(DecodeError::Invalid("it is not the list that the manifest means".into()));
+        return Err(DecodeError::Invalid(
+            "it is not the list that the manifest means".into(),
+        ));
     }
     Ok(entries)
 }
@@ -95,12 +97,22 @@ type Slot = Arc<OnceCell<Arc<Vec<SegmentEntry>>>>;
 #[derive(Debug)]
 pub(crate) struct SealedLists {
     bucket: Arc<Bucket>,
-    slots: Mutex<(HashMap<Uuid, (Slot, u64)>, u64)>,
+    slots: Mutex<Slots>,
+}
+
+/// The lists used last.
+#[derive(Debug, Default)]
+struct Slots {
+    by_uuid: HashMap<Uuid, (Slot, u64)>,
+    clock: u64,
 }
 
 impl SealedLists {
     pub(crate) fn new(bucket: Arc<Bucket>) -> Self {
-        Self { bucket, slots: Mutex::default() }
+        Self {
+            bucket,
+            slots: Mutex::default(),
+        }
     }
 
     /// All segments of a list, those that left the log included.
@@ -116,13 +128,17 @@ impl SealedLists {
 
     fn slot(&self, uuid: Uuid) -> Slot {
         let mut slots = self.slots.lock();
-        slots.1 += 1;
-        let now = slots.1;
-        if slots.0.len() >= KEPT_LISTS && !slots.0.contains_key(&uuid) {
-            let oldest = slots.0.iter().min_by_key(|(_, (_, used))| *used).map(|(uuid, _)| *uuid);
-            oldest.map(|uuid| slots.0.remove(&uuid));
+        slots.clock += 1;
+        let now = slots.clock;
+        if slots.by_uuid.len() >= KEPT_LISTS && !slots.by_uuid.contains_key(&uuid) {
+            let oldest = slots
+                .by_uuid
+                .iter()
+                .min_by_key(|(_, (_, used))| *used)
+                .map(|(uuid, _)| *uuid);
+            oldest.map(|uuid| slots.by_uuid.remove(&uuid));
         }
-        let (slot, used) = slots.0.entry(uuid).or_default();
+        let (slot, used) = slots.by_uuid.entry(uuid).or_default();
         *used = now;
         Arc::clone(slot)
     }
@@ -140,7 +156,11 @@ impl SealedLists {
             match decode_sealed(pointer, &bytes) {
                 Ok(entries) => return Ok(Arc::new(entries)),
                 Err(DecodeError::Version(version)) => {
-                    return Err(TieringError::Version { key, version, known: VERSION });
+                    return Err(TieringError::Version {
+                        key,
+                        version,
+                        known: VERSION,
+                    });
                 }
                 Err(error) => last = Some(error),
             }

@@ -23,7 +23,11 @@ impl ManifestView {
         keys: Arc<PartitionKeys>,
         lists: Arc<SealedLists>,
     ) -> Self {
-        Self { manifest, keys, lists }
+        Self {
+            manifest,
+            keys,
+            lists,
+        }
     }
 
     /// The manifest itself; number 0 before the first one.
@@ -131,7 +135,10 @@ impl ManifestView {
     ) -> Result<Option<SegmentEntry>, TieringError> {
         let mut best: Option<SegmentEntry> = None;
         let better = |best: &Option<SegmentEntry>, timestamp: i64| {
-            timestamp >= 0 && best.as_ref().is_none_or(|entry| entry.max_timestamp < timestamp)
+            timestamp >= 0
+                && best
+                    .as_ref()
+                    .is_none_or(|entry| entry.max_timestamp < timestamp)
         };
         for pointer in &self.manifest.sealed {
             if better(&best, pointer.max_timestamp) {

@@ -23,7 +23,9 @@ impl RemotePartition {
         loop {
             let view = self.view();
             let (plan, front) = self.plan_expiry(&view, &request, now_ms).await?;
-            let Some(committed) = self.commit_expiry(&view, &plan, &front, &swept, now_ms).await?
+            let Some(committed) = self
+                .commit_expiry(&view, &plan, &front, &swept, now_ms)
+                .await?
             else {
                 continue;
             };
@@ -57,14 +59,19 @@ impl RemotePartition {
                     return Ok(Verdict::Keep);
                 }
                 let (start, doomed) = (manifest.log_start_offset, manifest.pending_deletes.len());
-                manifest.pending_deletes.retain(|p| !swept.contains(&p.relative));
+                manifest
+                    .pending_deletes
+                    .retain(|p| !swept.contains(&p.relative));
                 let any_swept = manifest.pending_deletes.len() != doomed;
                 remove_front(manifest, front, due_ms);
                 manifest.log_start_offset = start.max(plan.log_start_offset);
                 trim_epochs(manifest);
-                let changed =
-                    plan.segments > 0 || any_swept || manifest.log_start_offset != start;
-                Ok(if changed { Verdict::Write } else { Verdict::Keep })
+                let changed = plan.segments > 0 || any_swept || manifest.log_start_offset != start;
+                Ok(if changed {
+                    Verdict::Write
+                } else {
+                    Verdict::Keep
+                })
             })
             .await?;
         Ok(planned.then_some(committed))
@@ -77,13 +84,21 @@ impl RemotePartition {
         now_ms: i64,
     ) -> Result<(ExpirePlan, Front), TieringError> {
         let manifest = view.manifest();
-        let mut plan =
-            ExpirePlan::new(request, manifest.log_start_offset, manifest.log_bytes(), now_ms);
+        let mut plan = ExpirePlan::new(
+            request,
+            manifest.log_start_offset,
+            manifest.log_bytes(),
+            now_ms,
+        );
         let mut front = Front::default();
         for pointer in &manifest.sealed {
             let live = view.live_of(pointer).await?;
             let removed = live.iter().take_while(|entry| plan.removes(entry)).count();
-            front.names.extend(live.iter().take(removed).map(|entry| entry.name().relative()));
+            front.names.extend(
+                live.iter()
+                    .take(removed)
+                    .map(|entry| entry.name().relative()),
+            );
             if let Some(first) = live.get(removed) {
                 if removed > 0 {
                     let bytes = live.iter().skip(removed).map(|entry| entry.log_bytes).sum();
@@ -99,8 +114,16 @@ impl RemotePartition {
             front.lists += 1;
             front.names.push(pointer.relative.clone());
         }
-        let removed = manifest.inline.iter().take_while(|entry| plan.removes(entry)).count();
-        let names = manifest.inline.iter().take(removed).map(|entry| entry.name().relative());
+        let removed = manifest
+            .inline
+            .iter()
+            .take_while(|entry| plan.removes(entry))
+            .count();
+        let names = manifest
+            .inline
+            .iter()
+            .take(removed)
+            .map(|entry| entry.name().relative());
         front.names.extend(names);
         front.inline = removed;
         Ok((plan, front))
@@ -108,8 +131,14 @@ impl RemotePartition {
 
     /// Deletes what is due; answers what is gone.
     async fn sweep(&self, manifest: &Manifest, now_ms: i64) -> Vec<String> {
-        let due = manifest.pending_deletes.iter().filter(|pending| pending.due_ms <= now_ms);
-        let due: Vec<String> = due.map(|pending| pending.relative.clone()).take(1000).collect();
+        let due = manifest
+            .pending_deletes
+            .iter()
+            .filter(|pending| pending.due_ms <= now_ms);
+        let due: Vec<String> = due
+            .map(|pending| pending.relative.clone())
+            .take(1000)
+            .collect();
         let keys: Vec<String> = due.iter().map(|name| self.keys.absolute(name)).collect();
         match self.shared.fetcher.bucket.delete_many(&keys).await {
             Ok(()) => due,
@@ -162,11 +191,15 @@ struct Front {
 }
 
 fn remove_front(manifest: &mut Manifest, front: &Front, due_ms: i64) {
-    manifest.sealed.drain(..front.lists.min(manifest.sealed.len()));
+    manifest
+        .sealed
+        .drain(..front.lists.min(manifest.sealed.len()));
     if let (Some(partial), Some(first)) = (&front.partial, manifest.sealed.first_mut()) {
         *first = partial.clone();
     }
-    manifest.inline.drain(..front.inline.min(manifest.inline.len()));
+    manifest
+        .inline
+        .drain(..front.inline.min(manifest.inline.len()));
     let names = front.names.iter().cloned();
     let doomed = names.map(|relative| PendingDelete { relative, due_ms });
     manifest.pending_deletes.extend(doomed);
@@ -175,7 +208,11 @@ fn remove_front(manifest: &mut Manifest, front: &Front, due_ms: i64) {
 /// Epochs that end at or below the log start are no longer needed; the one it lies in is.
 fn trim_epochs(manifest: &mut Manifest) {
     let start = manifest.log_start_offset;
-    let ended = manifest.epochs.iter().skip(1).take_while(|next| next.start_offset <= start).count();
+    let ended = manifest
+        .epochs
+        .iter()
+        .skip(1)
+        .take_while(|next| next.start_offset <= start)
+        .count();
     manifest.epochs.drain(..ended);
 }
-

@@ -58,14 +58,18 @@ impl RemotePartition {
         next_offset: Offset,
     ) -> Result<Option<(Bytes, Vec<EpochStart>)>, TieringError> {
         let view = self.view();
-        let Some(entry) = view.segment_for_offset(next_offset - 1).await? else { return Ok(None) };
+        let Some(entry) = view.segment_for_offset(next_offset - 1).await? else {
+            return Ok(None);
+        };
         if entry.next_offset() != next_offset {
             return Ok(None);
         }
         let segment = self.shared.fetcher.segment(&self.keys, entry);
         let tail = self.shared.fetcher.tail(&segment).await?;
         let epochs = view.leader_epochs().iter().copied();
-        let epochs = epochs.filter(|start| start.start_offset < next_offset).collect();
+        let epochs = epochs
+            .filter(|start| start.start_offset < next_offset)
+            .collect();
         Ok(Some((tail.producer_snapshot.clone(), epochs)))
     }
 }

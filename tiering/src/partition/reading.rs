@@ -72,7 +72,10 @@ impl RemotePartition {
                 waited,
                 handles,
             };
-            let ahead = self.read_ahead.end(stream, fetcher, &self.keys, view, ended).await;
+            let ahead = self
+                .read_ahead
+                .end(stream, fetcher, &self.keys, view, ended)
+                .await;
             if let Err(error) = ahead {
                 tracing::debug!(%error, "read-ahead failed");
             }
@@ -84,7 +87,11 @@ impl RemotePartition {
         let log_start_offset = view.log_start_offset();
         let end_offset = view.end_offset().unwrap_or(log_start_offset);
         if offset < log_start_offset || offset >= end_offset {
-            return Err(TieringError::OutOfRange { offset, log_start_offset, end_offset });
+            return Err(TieringError::OutOfRange {
+                offset,
+                log_start_offset,
+                end_offset,
+            });
         }
         Ok(end_offset)
     }
@@ -101,6 +108,11 @@ impl RemotePartition {
         if let Some(position) = stream.position_in(segment) {
             return Ok(position);
         }
-        Ok(self.shared.fetcher.tail(segment).await?.position_for_offset(offset))
+        Ok(self
+            .shared
+            .fetcher
+            .tail(segment)
+            .await?
+            .position_for_offset(offset))
     }
 }

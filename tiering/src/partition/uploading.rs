@@ -26,7 +26,10 @@ impl RemotePartition {
             Ok(uploaded) => {
                 metrics.uploaded_segments.get_or_create(&self.label()).inc();
                 let bytes = uploaded.entry.log_bytes;
-                metrics.uploaded_bytes.get_or_create(&self.label()).inc_by(bytes);
+                metrics
+                    .uploaded_bytes
+                    .get_or_create(&self.label())
+                    .inc_by(bytes);
             }
             Err(_) => {
                 metrics.upload_errors.get_or_create(&self.label()).inc();
@@ -58,9 +61,16 @@ impl RemotePartition {
             partition: self.id.partition,
             options: self.shared.writer_options,
         };
-        let entry = uploader.upload(source, self.chain.leader_epoch(), now_ms).await?;
-        let manifest = self.commit(now_ms, |manifest| append(manifest, &entry)).await?;
-        Ok(Uploaded { entry, manifest_number: manifest.number })
+        let entry = uploader
+            .upload(source, self.chain.leader_epoch(), now_ms)
+            .await?;
+        let manifest = self
+            .commit(now_ms, |manifest| append(manifest, &entry))
+            .await?;
+        Ok(Uploaded {
+            entry,
+            manifest_number: manifest.number,
+        })
     }
 }
 
@@ -71,15 +81,18 @@ fn may_follow(
     next_offset: Offset,
 ) -> Result<(), TieringError> {
     match manifest.end_offset() {
-        Some(end_offset) if base_offset < end_offset => {
-            Err(TieringError::Overlap { base_offset, end_offset })
-        }
-        Some(end_offset) if base_offset > end_offset => {
-            Err(TieringError::Gap { base_offset, end_offset })
-        }
-        None if next_offset <= manifest.log_start_offset => {
-            Err(TieringError::Overlap { base_offset, end_offset: manifest.log_start_offset })
-        }
+        Some(end_offset) if base_offset < end_offset => Err(TieringError::Overlap {
+            base_offset,
+            end_offset,
+        }),
+        Some(end_offset) if base_offset > end_offset => Err(TieringError::Gap {
+            base_offset,
+            end_offset,
+        }),
+        None if next_offset <= manifest.log_start_offset => Err(TieringError::Overlap {
+            base_offset,
+            end_offset: manifest.log_start_offset,
+        }),
         _ => Ok(()),
     }
 }
@@ -91,7 +104,11 @@ fn append(manifest: &mut Manifest, entry: &SegmentEntry) -> Result<Verdict, Tier
         manifest.log_start_offset = manifest.log_start_offset.max(entry.base_offset);
     }
     for start in &entry.epochs {
-        if manifest.epochs.last().is_none_or(|last| last.epoch < start.epoch) {
+        if manifest
+            .epochs
+            .last()
+            .is_none_or(|last| last.epoch < start.epoch)
+        {
             manifest.epochs.push(*start);
         }
     }

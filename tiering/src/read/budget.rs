@@ -23,14 +23,19 @@ pub(crate) struct BytePermit {
 impl ByteBudget {
     pub(crate) fn new(bytes: u64) -> Self {
         let total = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).min(1 << 29);
-        Self { permits: Arc::new(Semaphore::new(total as usize)), total }
+        Self {
+            permits: Arc::new(Semaphore::new(total as usize)),
+            total,
+        }
     }
 
     /// Waits for a share; one larger than the whole budget gets all of it.
     pub(crate) async fn acquire(&self, bytes: u64) -> BytePermit {
         let units = self.units(bytes);
         let permit = Arc::clone(&self.permits).acquire_many_owned(units).await;
-        BytePermit { _permit: permit.ok() }
+        BytePermit {
+            _permit: permit.ok(),
+        }
     }
 
     /// A share, if it is there now.
@@ -38,12 +43,18 @@ impl ByteBudget {
         if self.total == 0 {
             return None;
         }
-        let permit = Arc::clone(&self.permits).try_acquire_many_owned(self.units(bytes)).ok()?;
-        Some(BytePermit { _permit: Some(permit) })
+        let permit = Arc::clone(&self.permits)
+            .try_acquire_many_owned(self.units(bytes))
+            .ok()?;
+        Some(BytePermit {
+            _permit: Some(permit),
+        })
     }
 
     fn units(&self, bytes: u64) -> u32 {
-        u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total)
+        u32::try_from(bytes.div_ceil(UNIT))
+            .unwrap_or(u32::MAX)
+            .min(self.total)
     }
 }
 

@@ -74,7 +74,9 @@ pub(crate) struct ChunkCache {
 
 impl std::fmt::Debug for ChunkCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ChunkCache").field("options", &self.inner.options).finish_non_exhaustive()
+        f.debug_struct("ChunkCache")
+            .field("options", &self.inner.options)
+            .finish_non_exhaustive()
     }
 }
 
@@ -92,7 +94,9 @@ impl ChunkCache {
             in_flight: Mutex::default(),
             metrics,
         };
-        Self { inner: Arc::new(inner) }
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// The chunk under `key`; `fetch` gets it from the bucket, checked, if it is nowhere. Must be
@@ -117,7 +121,8 @@ impl ChunkCache {
         // A panic in there ends the task; the waiters learn that it was cancelled.
         let task = tokio::spawn(fill);
         let fill = async move {
-            task.await.unwrap_or_else(|_| Err(Arc::new(TieringError::Cancelled)))
+            task.await
+                .unwrap_or_else(|_| Err(Arc::new(TieringError::Cancelled)))
         };
         let fill = fill.boxed().shared();
         in_flight.insert(key, fill.clone());
@@ -136,7 +141,9 @@ impl ChunkCache {
         };
         // Once per fill and not per waiter, as foyer writes an entry to disk for each of them.
         let fetched = hybrid
-            .get_or_fetch(&key, || async move { fetch.await.map_err(|e| Failed(Arc::new(e))) })
+            .get_or_fetch(&key, || async move {
+                fetch.await.map_err(|e| Failed(Arc::new(e)))
+            })
             .await;
         match fetched {
             Ok(entry) => {
@@ -218,7 +225,9 @@ async fn build(options: &ChunkCacheOptions, on_disk: bool) -> foyer::Result<Hybr
     }
     let disk = usize::try_from(options.disk_bytes).unwrap_or(usize::MAX);
     let block = DISK_BLOCK_BYTES.min((disk / 4).max(1 << 20));
-    let device = FsDeviceBuilder::new(&options.dir).with_capacity(disk.max(block)).build()?;
+    let device = FsDeviceBuilder::new(&options.dir)
+        .with_capacity(disk.max(block))
+        .build()?;
     let engine = BlockEngineConfig::new(device)
         .with_block_size(block)
         .with_buffer_pool_size(BUFFER_POOL_BYTES.min(disk.max(block)))

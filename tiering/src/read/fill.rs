@@ -46,22 +46,35 @@ impl Fetcher {
     pub(crate) fn segment(&self, keys: &PartitionKeys, entry: SegmentEntry) -> SegmentRef {
         let key = keys.segment(&entry.name()).into();
         let cut = Cut::of(&entry, self.chunk_bytes);
-        SegmentRef { entry: Arc::new(entry), key, cut }
+        SegmentRef {
+            entry: Arc::new(entry),
+            key,
+            cut,
+        }
     }
 
     /// The bytes of a part, checked; there or on their way.
     pub(crate) fn part(&self, segment: &SegmentRef, part: Part) -> ChunkHandle {
         let this = self.clone();
         let segment = segment.clone();
-        self.cache.get(segment.cut.key(part), move || async move { this.fetch(segment, part).await })
+        self.cache.get(segment.cut.key(part), move || async move {
+            this.fetch(segment, part).await
+        })
     }
 
     /// The indexes of a segment.
-    pub(crate) async fn tail(&self, segment: &SegmentRef) -> Result<Arc<SegmentTail>, TieringError> {
+    pub(crate) async fn tail(
+        &self,
+        segment: &SegmentRef,
+    ) -> Result<Arc<SegmentTail>, TieringError> {
         if let Some(tail) = self.tails.get(segment.entry.uuid) {
             return Ok(tail);
         }
-        let part = if segment.cut.is_whole() { Part::Whole } else { Part::Tail };
+        let part = if segment.cut.is_whole() {
+            Part::Whole
+        } else {
+            Part::Tail
+        };
         let mut bytes = self.part(segment, part).get().await?;
         if part == Part::Whole {
             // An own copy, or the indexes would keep the batches in memory.
@@ -76,7 +89,11 @@ impl Fetcher {
     }
 
     // Boxed, as fetching a chunk fetches the tail, and that is a part as well.
-    fn fetch(self, segment: SegmentRef, part: Part) -> BoxFuture<'static, Result<Bytes, TieringError>> {
+    fn fetch(
+        self,
+        segment: SegmentRef,
+        part: Part,
+    ) -> BoxFuture<'static, Result<Bytes, TieringError>> {
         async move {
             let mut damage = None;
             for _ in 0..2 {
@@ -124,7 +141,9 @@ impl Fetcher {
             }
             Part::Tail | Part::Whole => (read.await?, None),
         };
-        self.metrics.cold_fetch_bytes.inc_by(read.bytes.len() as u64);
+        self.metrics
+            .cold_fetch_bytes
+            .inc_by(read.bytes.len() as u64);
         if read.bytes.len() as u64 != want || read.object_size != segment.entry.object_bytes {
             let text = format!(
                 "it has {} bytes, {} are expected",
@@ -132,7 +151,13 @@ impl Fetcher {
             );
             return Ok(Err(DecodeError::Invalid(text)));
         }
-        Ok(check(&segment.entry, part, range.start, read.bytes, tail.as_deref()))
+        Ok(check(
+            &segment.entry,
+            part,
+            range.start,
+            read.bytes,
+            tail.as_deref(),
+        ))
     }
 }
 
@@ -152,7 +177,10 @@ fn check(
         (Part::Whole, _) => {
             let tail = parse_tail(entry, &bytes)?;
             let log = usize::try_from(entry.log_bytes).unwrap_or(usize::MAX);
-            tail.verify(0, bytes.get(..log).ok_or(DecodeError::Short("the batches"))?)?;
+            tail.verify(
+                0,
+                bytes.get(..log).ok_or(DecodeError::Short("the batches"))?,
+            )?;
         }
     }
     Ok(bytes)
@@ -167,7 +195,13 @@ fn parse_tail(entry: &SegmentEntry, end: &Bytes) -> Result<SegmentTail, DecodeEr
         && footer.log_bytes == entry.log_bytes
         && footer.log_crc == entry.log_crc
         && footer.block_bytes == entry.block_bytes;
-    if same { Ok(tail) } else { Err(DecodeError::Invalid("it is another segment's object".into())) }
+    if same {
+        Ok(tail)
+    } else {
+        Err(DecodeError::Invalid(
+            "it is another segment's object".into(),
+        ))
+    }
 }
 
 /// Parsed indexes, the ones used last, up to a number of bytes.
@@ -186,7 +220,10 @@ struct Kept {
 
 impl Tails {
     pub(crate) fn new(limit_bytes: usize) -> Self {
-        Self { limit_bytes, kept: Mutex::default() }
+        Self {
+            limit_bytes,
+            kept: Mutex::default(),
+        }
     }
 
     fn get(&self, uuid: Uuid) -> Option<Arc<SegmentTail>> {
@@ -206,7 +243,11 @@ impl Tails {
             kept.bytes += tail.size_in_bytes();
         }
         while kept.bytes > self.limit_bytes && kept.tails.len() > 1 {
-            let oldest = kept.tails.iter().min_by_key(|(_, (_, used))| *used).map(|(u, _)| *u);
+            let oldest = kept
+                .tails
+                .iter()
+                .min_by_key(|(_, (_, used))| *used)
+                .map(|(u, _)| *u);
             match oldest.and_then(|uuid| kept.tails.remove(&uuid)) {
                 Some((tail, _)) => kept.bytes -= tail.size_in_bytes(),
                 None => break,

@@ -40,10 +40,14 @@ pub(crate) async fn offset_for_timestamp(
     while let Some(entry) = view.segment_for_timestamp(timestamp, from).await? {
         let next = entry.next_offset();
         let segment = fetcher.segment(keys, entry);
-        let position = fetcher.tail(&segment).await?.position_for_timestamp(timestamp);
+        let position = fetcher
+            .tail(&segment)
+            .await?
+            .position_for_timestamp(timestamp);
         let mut reader = SegmentReader::new(fetcher, &segment, None, position);
-        let fits =
-            |header: &BatchHeader| header.max_timestamp >= timestamp && header.last_offset() >= from;
+        let fits = |header: &BatchHeader| {
+            header.max_timestamp >= timestamp && header.last_offset() >= from
+        };
         while let Some((header, bytes)) = reader.next_batch(fits).await? {
             let found = in_batch(&segment, &header, bytes, |batch| {
                 first_record(batch, timestamp, from)
@@ -64,18 +68,21 @@ pub(crate) async fn max_timestamp(
     keys: &PartitionKeys,
     view: &ManifestView,
 ) -> Result<Option<TimestampedOffset>, TieringError> {
-    let Some(entry) = view.segment_with_max_timestamp().await? else { return Ok(None) };
+    let Some(entry) = view.segment_with_max_timestamp().await? else {
+        return Ok(None);
+    };
     let greatest = entry.max_timestamp;
     let segment = fetcher.segment(keys, entry);
-    let position = fetcher.tail(&segment).await?.position_for_timestamp(greatest);
+    let position = fetcher
+        .tail(&segment)
+        .await?
+        .position_for_timestamp(greatest);
     let mut reader = SegmentReader::new(fetcher, &segment, None, position);
     let fits = |header: &BatchHeader| header.max_timestamp >= greatest;
     match reader.next_batch(fits).await? {
-        Some((header, bytes)) => {
-            in_batch(&segment, &header, bytes, |batch| {
-                max_timestamp_record(batch, MAX_DECOMPRESSED_BYTES)
-            })
-        }
+        Some((header, bytes)) => in_batch(&segment, &header, bytes, |batch| {
+            max_timestamp_record(batch, MAX_DECOMPRESSED_BYTES)
+        }),
         None => Ok(None),
     }
 }
@@ -87,10 +94,12 @@ fn in_batch(
     bytes: Bytes,
     find: impl FnOnce(&Batch) -> Result<Option<RecordPosition>, BatchError>,
 ) -> Result<Option<TimestampedOffset>, TieringError> {
-    let found = Batch::from_bytes(bytes).and_then(|batch| find(&batch)).map_err(|error| {
-        let why = format!("batch at {}: {error}", header.base_offset);
-        TieringError::corrupt(&segment.key, why)
-    })?;
+    let found = Batch::from_bytes(bytes)
+        .and_then(|batch| find(&batch))
+        .map_err(|error| {
+            let why = format!("batch at {}: {error}", header.base_offset);
+            TieringError::corrupt(&segment.key, why)
+        })?;
     Ok(found.map(|record| TimestampedOffset {
         offset: record.offset,
         timestamp: record.timestamp,
@@ -108,7 +117,10 @@ fn first_record(
         if head.timestamp < timestamp || head.offset < from {
             return ControlFlow::Continue(());
         }
-        found = Some(RecordPosition { offset: head.offset, timestamp: head.timestamp });
+        found = Some(RecordPosition {
+            offset: head.offset,
+            timestamp: head.timestamp,
+        });
         ControlFlow::Break(())
     })?;
     Ok(found)

@@ -49,7 +49,11 @@ impl Code for ChunkKey {
             WHOLE => Part::Whole,
             number => Part::Chunk(number),
         };
-        Ok(Self { uuid, part, chunk_bytes: u32::decode(reader)? })
+        Ok(Self {
+            uuid,
+            part,
+            chunk_bytes: u32::decode(reader)?,
+        })
     }
 
     fn estimated_size(&self) -> usize {
@@ -86,7 +90,11 @@ impl Cut {
     }
 
     pub(crate) fn key(&self, part: Part) -> ChunkKey {
-        ChunkKey { uuid: self.uuid, part, chunk_bytes: self.chunk_bytes as u32 }
+        ChunkKey {
+            uuid: self.uuid,
+            part,
+            chunk_bytes: self.chunk_bytes as u32,
+        }
     }
 
     /// The part that holds the batches' byte at `position`, and where it begins.
@@ -120,7 +128,9 @@ impl Cut {
             return vec![Part::Whole];
         }
         let last = (end - 1) / self.chunk_bytes;
-        (position / self.chunk_bytes..=last).map(|number| Part::Chunk(number as u32)).collect()
+        (position / self.chunk_bytes..=last)
+            .map(|number| Part::Chunk(number as u32))
+            .collect()
     }
 }
 
@@ -153,7 +163,10 @@ mod tests {
             assert!(cut.parts(log_bytes, 5).is_empty());
         }
         assert_eq!(cut(1000, 128).parts(130, 10), vec![Part::Chunk(1)]);
-        assert_eq!(cut(1000, 128).parts(250, 10), vec![Part::Chunk(1), Part::Chunk(2)]);
+        assert_eq!(
+            cut(1000, 128).parts(250, 10),
+            vec![Part::Chunk(1), Part::Chunk(2)]
+        );
         assert_eq!(cut(1000, 2048).parts(250, 10), vec![Part::Whole]);
     }
 

@@ -74,7 +74,9 @@ impl Stream {
 
     /// Position in `segment` of the batch that the reader wants next, if known.
     pub(crate) fn position_in(&self, segment: &SegmentRef) -> Option<u64> {
-        self.at.filter(|(uuid, _)| *uuid == segment.entry.uuid).map(|(_, position)| position)
+        self.at
+            .filter(|(uuid, _)| *uuid == segment.entry.uuid)
+            .map(|(_, position)| position)
     }
 
     /// A chunk that the reader holds, or one from the cache or bucket.
@@ -104,13 +106,21 @@ fn place(segment: &SegmentRef, part: Part) -> (Offset, u32) {
 
 impl ReadAhead {
     pub(crate) fn new(budget: ByteBudget, max_window: u64) -> Arc<Self> {
-        Arc::new(Self { budget, max_window, streams: Mutex::default() })
+        Arc::new(Self {
+            budget,
+            max_window,
+            streams: Mutex::default(),
+        })
     }
 
     /// The reader that goes on at `offset`, or a new one.
     pub(crate) fn begin(&self, offset: Offset) -> Stream {
         let mut streams = self.streams.lock();
-        match streams.idle.iter().position(|stream| stream.next_offset == offset) {
+        match streams
+            .idle
+            .iter()
+            .position(|stream| stream.next_offset == offset)
+        {
             Some(at) => streams.idle.swap_remove(at),
             None => Stream::new(offset),
         }
@@ -132,7 +142,11 @@ impl ReadAhead {
         stream.used = Instant::now();
         let chunk = read.segment.cut.chunk_bytes;
         if stream.reads >= SEQUENTIAL {
-            let grown = if read.waited { stream.window.saturating_mul(2) } else { stream.window };
+            let grown = if read.waited {
+                stream.window.saturating_mul(2)
+            } else {
+                stream.window
+            };
             stream.window = grown.clamp(chunk, self.max_window.max(chunk));
         }
         if read.position < read.segment.cut.log_bytes {
@@ -152,7 +166,8 @@ impl ReadAhead {
             stream.held.retain(|held| held.place.0 > done);
         }
         if stream.reads >= SEQUENTIAL && self.max_window > 0 {
-            self.fetch_ahead(&mut stream, fetcher, keys, view, &read).await?;
+            self.fetch_ahead(&mut stream, fetcher, keys, view, &read)
+                .await?;
         }
         self.keep(stream);
         Ok(())
@@ -201,18 +216,29 @@ impl ReadAhead {
             return true;
         }
         let range = segment.cut.range(part);
-        let Some(permit) = self.budget.try_acquire(range.end - range.start) else { return false };
+        let Some(permit) = self.budget.try_acquire(range.end - range.start) else {
+            return false;
+        };
         let handle = handle();
         let place = place(segment, part);
-        stream.held.push(Held { key, place, handle, _permit: permit });
+        stream.held.push(Held {
+            key,
+            place,
+            handle,
+            _permit: permit,
+        });
         true
     }
 
     fn keep(self: &Arc<Self>, stream: Stream) {
         let mut streams = self.streams.lock();
         if streams.idle.len() >= MAX_STREAMS
-            && let Some(oldest) =
-                streams.idle.iter().enumerate().min_by_key(|(_, s)| s.used).map(|(at, _)| at)
+            && let Some(oldest) = streams
+                .idle
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, s)| s.used)
+                .map(|(at, _)| at)
         {
             streams.idle.swap_remove(oldest);
         }

@@ -45,8 +45,17 @@ enum Choice {
 
 impl Collector {
     pub(crate) fn new(from: Offset, max_bytes: usize, min_one: bool) -> Self {
-        let read = RemoteRead { end_offset: from, ..RemoteRead::default() };
-        Self { read, from, max_bytes, min_one, full: false }
+        let read = RemoteRead {
+            end_offset: from,
+            ..RemoteRead::default()
+        };
+        Self {
+            read,
+            from,
+            max_bytes,
+            min_one,
+            full: false,
+        }
     }
 
     fn choose(&mut self, header: &BatchHeader) -> Choice {
@@ -56,7 +65,7 @@ impl Collector {
         let size = header.size_in_bytes();
         let fits = self.read.size_in_bytes.saturating_add(size) <= self.max_bytes;
         // F-64: a first batch that is too large goes out only to who must get one.
-        if !fits && !(self.min_one && self.read.size_in_bytes == 0) {
+        if !fits && (!self.min_one || self.read.size_in_bytes > 0) {
             self.full = true;
             return Choice::Stop;
         }
@@ -155,7 +164,13 @@ impl<'a> SegmentReader<'a> {
 
     /// Starts fetching what a read of `bytes` needs.
     fn start(&mut self, bytes: u64) {
-        for part in self.segment.cut.parts(self.position, bytes).into_iter().take(PARALLEL_CHUNKS) {
+        for part in self
+            .segment
+            .cut
+            .parts(self.position, bytes)
+            .into_iter()
+            .take(PARALLEL_CHUNKS)
+        {
             let handle = self.handle(part);
             self.started.push_back((part, handle));
         }
@@ -174,7 +189,11 @@ impl<'a> SegmentReader<'a> {
         if let Some(current) = self.current.as_ref().filter(|current| current.part == part) {
             return Ok((current.start, current.bytes.clone()));
         }
-        while self.started.front().is_some_and(|(first, _)| *first != part) {
+        while self
+            .started
+            .front()
+            .is_some_and(|(first, _)| *first != part)
+        {
             self.started.pop_front();
         }
         let handle = match self.started.pop_front() {
@@ -185,7 +204,9 @@ impl<'a> SegmentReader<'a> {
         let whole = match handle.get().await {
             Ok(bytes) => bytes,
             // It may have been fetched ahead, in worse times.
-            Err(error) if error.is_retriable() => self.fetcher.part(self.segment, part).get().await?,
+            Err(error) if error.is_retriable() => {
+                self.fetcher.part(self.segment, part).get().await?
+            }
             Err(error) => return Err(error),
         };
         // A whole object has its indexes behind the batches.
@@ -193,7 +214,12 @@ impl<'a> SegmentReader<'a> {
         let end = usize::try_from(log).unwrap_or(usize::MAX).min(whole.len());
         let bytes = whole.slice(..end);
         let handle = ChunkHandle::Ready(whole);
-        self.current = Some(Current { part, start, bytes: bytes.clone(), handle });
+        self.current = Some(Current {
+            part,
+            start,
+            bytes: bytes.clone(),
+            handle,
+        });
         Ok((start, bytes))
     }
 
@@ -202,7 +228,10 @@ impl<'a> SegmentReader<'a> {
         let (start, chunk) = self.chunk_at(self.position).await?;
         let at = |position: u64| usize::try_from(position - start).unwrap_or(usize::MAX);
         let mut run = at(self.position)..at(self.position);
-        while let Some(rest) = chunk.get(run.end..).filter(|rest| rest.len() >= BATCH_HEAD_BYTES) {
+        while let Some(rest) = chunk
+            .get(run.end..)
+            .filter(|rest| rest.len() >= BATCH_HEAD_BYTES)
+        {
             let header = self.header(rest)?;
             let size = header.size_in_bytes();
             if size > rest.len() {
@@ -272,6 +301,9 @@ impl<'a> SegmentReader<'a> {
     }
 
     fn corrupt(&self, why: &str) -> TieringError {
-        TieringError::corrupt(&self.segment.key, format!("at byte {}: {why}", self.position))
+        TieringError::corrupt(
+            &self.segment.key,
+            format!("at byte {}: {why}", self.position),
+        )
     }
 }

@@ -82,19 +82,25 @@ impl Footer {
     /// Reads the footer at the end of `tail`, which is the end of an object or all of it. Answers
     /// the footer and the bytes that it and the trailer take.
     pub(crate) fn decode(tail: &[u8]) -> Result<(Self, usize), DecodeError> {
-        let (front, trailer) =
-            tail.split_last_chunk::<TRAILER_BYTES>().ok_or(DecodeError::Short("the trailer"))?;
+        let (front, trailer) = tail
+            .split_last_chunk::<TRAILER_BYTES>()
+            .ok_or(DecodeError::Short("the trailer"))?;
         let mut reader = Reader::new(trailer);
         let len = reader.u32("the footer's length")? as usize;
         let version = reader.u16("the version")?;
         reader.u16("the trailer")?;
         if reader.take(8, "the magic")? != MAGIC {
-            return Err(DecodeError::Invalid("it does not end as a segment object does".into()));
+            return Err(DecodeError::Invalid(
+                "it does not end as a segment object does".into(),
+            ));
         }
         if version != Self::VERSION {
             return Err(DecodeError::Version(version));
         }
-        let start = front.len().checked_sub(len).ok_or(DecodeError::Short("the footer"))?;
+        let start = front
+            .len()
+            .checked_sub(len)
+            .ok_or(DecodeError::Short("the footer"))?;
         let footer = Self::decode_body(unseal(front.get(start..).unwrap_or_default())?)?;
         Ok((footer, len + TRAILER_BYTES))
     }
@@ -150,7 +156,11 @@ pub(crate) mod tests {
             block_bytes: 256,
             log_bytes: 1000,
             log_crc: 77,
-            sections: vec![Section { kind: 1, length: 16, crc: 5 }],
+            sections: vec![Section {
+                kind: 1,
+                length: 16,
+                crc: 5,
+            }],
         }
     }
 

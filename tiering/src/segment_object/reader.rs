@@ -38,7 +38,9 @@ impl SegmentTail {
         // From the last to the first, as their ends are known.
         for section in footer.sections.iter().rev() {
             let length = usize::try_from(section.length).unwrap_or(usize::MAX);
-            let start = at.checked_sub(length).ok_or(DecodeError::Short("its sections"))?;
+            let start = at
+                .checked_sub(length)
+                .ok_or(DecodeError::Short("its sections"))?;
             let bytes = end.slice(start..at);
             at = start;
             if crc32c::crc32c(&bytes) != section.crc {
@@ -57,7 +59,9 @@ impl SegmentTail {
     fn set(&mut self, kind: u16, bytes: Bytes) -> Result<(), DecodeError> {
         let whole = |item: usize| match bytes.len().checked_rem(item) {
             Some(0) => Ok(()),
-            _ => Err(DecodeError::Invalid(format!("section {kind} ends inside an entry"))),
+            _ => Err(DecodeError::Invalid(format!(
+                "section {kind} ends inside an entry"
+            ))),
         };
         if kind == SectionKind::OffsetIndex as u16 {
             whole(INDEX_ENTRY_BYTES)?;
@@ -83,7 +87,9 @@ impl SegmentTail {
     /// Position of a batch at or before the one that holds `offset`.
     pub(crate) fn position_for_offset(&self, offset: Offset) -> u64 {
         let relative = offset.saturating_sub(self.footer.base_offset);
-        let Ok(relative) = u64::try_from(relative) else { return 0 };
+        let Ok(relative) = u64::try_from(relative) else {
+            return 0;
+        };
         last_position(&self.offset_index, |key| key <= relative)
     }
 
@@ -108,10 +114,16 @@ impl SegmentTail {
         let block_bytes = self.footer.block_bytes;
         let first = (position / u64::from(block_bytes)) as usize;
         for (i, block) in bytes.chunks(block_bytes as usize).enumerate() {
-            let mut reader = Reader::new(self.block_checksums.get((first + i) * 4..).unwrap_or_default());
+            let mut reader = Reader::new(
+                self.block_checksums
+                    .get((first + i) * 4..)
+                    .unwrap_or_default(),
+            );
             if reader.u32("the checksums of blocks")? != crc32c::crc32c(block) {
                 let at = position + (i as u64) * u64::from(block_bytes);
-                return Err(DecodeError::Invalid(format!("the block at byte {at} has a wrong checksum")));
+                return Err(DecodeError::Invalid(format!(
+                    "the block at byte {at} has a wrong checksum"
+                )));
             }
         }
         Ok(())
@@ -122,10 +134,16 @@ impl SegmentTail {
 fn last_position(index: &[u8], passes: impl Fn(u64) -> bool) -> u64 {
     let (entries, _) = index.as_chunks::<INDEX_ENTRY_BYTES>();
     let word = |entry: &[u8; INDEX_ENTRY_BYTES], at: usize| {
-        entry.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_be_bytes)
+        entry
+            .get(at..at + 8)
+            .and_then(|b| b.try_into().ok())
+            .map_or(0, u64::from_be_bytes)
     };
     let count = entries.partition_point(|entry| passes(word(entry, 0)));
-    count.checked_sub(1).and_then(|last| entries.get(last)).map_or(0, |entry| word(entry, 8))
+    count
+        .checked_sub(1)
+        .and_then(|last| entries.get(last))
+        .map_or(0, |entry| word(entry, 8))
 }
 
 fn decode_aborted(bytes: &[u8]) -> Result<Vec<AbortedTransaction>, DecodeError> {
@@ -146,7 +164,10 @@ fn decode_epochs(bytes: &[u8]) -> Result<Vec<EpochStart>, DecodeError> {
     let mut r = Reader::new(bytes);
     let mut out = Vec::with_capacity(bytes.len() / EPOCH_BYTES);
     while r.remaining() > 0 {
-        out.push(EpochStart { epoch: r.i32("an epoch")?, start_offset: r.i64("an epoch")? });
+        out.push(EpochStart {
+            epoch: r.i32("an epoch")?,
+            start_offset: r.i64("an epoch")?,
+        });
     }
     Ok(out)
 }

@@ -74,7 +74,10 @@ impl BatchWalker {
         let header = BatchHeader::parse(&self.head).map_err(|e| format!("at byte {at}: {e}"))?;
         if header.base_offset < self.next_offset || header.last_offset_delta < 0 {
             let base = header.base_offset;
-            return Err(format!("at byte {at}: offset {base} where {} is next", self.next_offset));
+            return Err(format!(
+                "at byte {at}: offset {base} where {} is next",
+                self.next_offset
+            ));
         }
         let left = header.size_in_bytes() - BATCH_HEAD_BYTES;
         self.current = Some((header, left, crc32c::crc32c(&self.head[CRC_START..])));
@@ -85,7 +88,9 @@ impl BatchWalker {
         let position = self.position;
         if crc != header.crc {
             let base = header.base_offset;
-            return Err(format!("the batch at offset {base}, byte {position}, has a wrong CRC"));
+            return Err(format!(
+                "the batch at offset {base}, byte {position}, has a wrong CRC"
+            ));
         }
         self.have = 0;
         self.position += header.size_in_bytes() as u64;
@@ -96,7 +101,10 @@ impl BatchWalker {
     /// The offset after the last batch, if no batch is half done.
     pub(super) fn end(&self) -> Result<Offset, String> {
         if self.have != 0 {
-            return Err(format!("the last batch, at byte {}, is not whole", self.position));
+            return Err(format!(
+                "the last batch, at byte {}, is not whole",
+                self.position
+            ));
         }
         Ok(self.next_offset)
     }

@@ -93,19 +93,32 @@ impl SegmentObjectWriter {
             return Err("it holds no batch".into());
         }
         if end > next_offset {
-            return Err(format!("its batches end at {end}, above its end {next_offset}"));
+            return Err(format!(
+                "its batches end at {end}, above its end {next_offset}"
+            ));
         }
-        let epochs = if extras.epochs.is_empty() { self.index.epochs } else { extras.epochs };
+        let epochs = if extras.epochs.is_empty() {
+            self.index.epochs
+        } else {
+            extras.epochs
+        };
         let mut tail = BytesMut::new();
         let mut sections = Vec::new();
         let mut add = |kind: SectionKind, bytes: &[u8]| {
             let crc = crc32c::crc32c(bytes);
-            sections.push(Section { kind: kind as u16, length: bytes.len() as u64, crc });
+            sections.push(Section {
+                kind: kind as u16,
+                length: bytes.len() as u64,
+                crc,
+            });
             tail.put_slice(bytes);
         };
         add(SectionKind::OffsetIndex, &self.index.offsets);
         add(SectionKind::TimeIndex, &self.index.times);
-        add(SectionKind::AbortedTransactions, &encode_aborted(&extras.aborted));
+        add(
+            SectionKind::AbortedTransactions,
+            &encode_aborted(&extras.aborted),
+        );
         add(SectionKind::LeaderEpochs, &encode_epochs(&epochs));
         add(SectionKind::ProducerSnapshot, &extras.producer_snapshot);
         add(SectionKind::BlockChecksums, &self.blocks.finish());
@@ -128,8 +141,14 @@ impl SegmentObjectWriter {
         let object_bytes = self.log_bytes + tail.len() as u64;
         let has_aborted = !extras.aborted.is_empty();
         let footer_bytes = end.len() as u64;
-        let summary =
-            SegmentSummary { footer, epochs, has_aborted, object_bytes, footer_crc, footer_bytes };
+        let summary = SegmentSummary {
+            footer,
+            epochs,
+            has_aborted,
+            object_bytes,
+            footer_crc,
+            footer_bytes,
+        };
         Ok((tail.freeze(), summary))
     }
 }
@@ -172,7 +191,8 @@ impl IndexBuilder {
             // when it is below what is searched.
             self.times.put_i64(self.max_timestamp);
             self.times.put_u64(walked.position);
-            self.offsets.put_u64((header.base_offset - self.base_offset) as u64);
+            self.offsets
+                .put_u64((header.base_offset - self.base_offset) as u64);
             self.offsets.put_u64(walked.position);
             self.next_entry_at = walked.position + self.interval;
         }
@@ -185,7 +205,10 @@ impl IndexBuilder {
         }
         let epoch = header.partition_leader_epoch;
         if self.epochs.last().is_none_or(|last| last.epoch < epoch) {
-            self.epochs.push(EpochStart { epoch, start_offset: header.base_offset });
+            self.epochs.push(EpochStart {
+                epoch,
+                start_offset: header.base_offset,
+            });
         }
     }
 }
@@ -201,7 +224,12 @@ struct BlockChecksums {
 
 impl BlockChecksums {
     fn new(block_bytes: u32) -> Self {
-        Self { block_bytes: block_bytes.max(1) as usize, filled: 0, crc: 0, out: BytesMut::new() }
+        Self {
+            block_bytes: block_bytes.max(1) as usize,
+            filled: 0,
+            crc: 0,
+            out: BytesMut::new(),
+        }
     }
 
     fn push(&mut self, mut bytes: &[u8]) {

@@ -7,7 +7,10 @@ use strandline_tiering::{RemotePartition, TieringError};
 use crate::support::{Log, MemorySegment, Spec, id, small, stores, tier};
 
 async fn open(bucket: &Arc<strandline_bucket::Bucket>, epoch: i32) -> Arc<RemotePartition> {
-    tier(small(bucket)).open_partition(id(0), epoch).await.unwrap()
+    tier(small(bucket))
+        .open_partition(id(0), epoch)
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -21,7 +24,10 @@ async fn what_is_committed_is_there_for_the_next_process() {
         assert_eq!(second.highest_offset(), Some(log.next - 1));
         let view = second.view();
         // Four make a sealed list.
-        assert_eq!((view.manifest().sealed.len(), view.manifest().inline.len()), (2, 3));
+        assert_eq!(
+            (view.manifest().sealed.len(), view.manifest().inline.len()),
+            (2, 3)
+        );
         assert_eq!(view.segment_count(), 11);
         let bytes: usize = log.batches().map(|b| b.size_in_bytes()).sum();
         assert_eq!(view.size_in_bytes(), bytes as u64);
@@ -48,7 +54,9 @@ async fn overlaps_and_gaps_are_refused() {
         assert!(matches!(up(3).await, Err(TieringError::Gap { .. })));
         up(2).await.unwrap();
         // T-2
-        let above = partition.upload(Arc::new(log.source(3)), log.next - 1, 0).await;
+        let above = partition
+            .upload(Arc::new(log.source(3)), log.next - 1, 0)
+            .await;
         assert!(matches!(above, Err(TieringError::AboveLimit { .. })));
         assert_eq!(partition.view().log_start_offset(), log.source(1).base);
     }
@@ -60,18 +68,37 @@ async fn a_deposed_leader_is_fenced() {
     for (bucket, _dir) in stores() {
         let log = Log::regular(4, 2);
         let old = open(&bucket, 3).await;
-        old.upload(Arc::new(log.source(0)), log.next, 0).await.unwrap();
+        old.upload(Arc::new(log.source(0)), log.next, 0)
+            .await
+            .unwrap();
         let new = open(&bucket, 4).await;
         new.take_over(1).await.unwrap();
         let fenced = old.upload(Arc::new(log.source(1)), log.next, 0).await;
-        assert!(matches!(fenced, Err(TieringError::Fenced { epoch: 3, by_epoch: 4, .. })), "{fenced:?}");
-        new.upload(Arc::new(log.source(1)), log.next, 0).await.unwrap();
+        assert!(
+            matches!(
+                fenced,
+                Err(TieringError::Fenced {
+                    epoch: 3,
+                    by_epoch: 4,
+                    ..
+                })
+            ),
+            "{fenced:?}"
+        );
+        new.upload(Arc::new(log.source(1)), log.next, 0)
+            .await
+            .unwrap();
         // For good, and for every kind of change.
-        assert!(matches!(old.take_over(9).await, Err(TieringError::Fenced { .. })));
+        assert!(matches!(
+            old.take_over(9).await,
+            Err(TieringError::Fenced { .. })
+        ));
         assert_eq!(new.view().manifest().leader_epoch, 4);
         // A leader may come back with a greater epoch.
         old.set_leader_epoch(5);
-        old.upload(Arc::new(log.source(2)), log.next, 0).await.unwrap();
+        old.upload(Arc::new(log.source(2)), log.next, 0)
+            .await
+            .unwrap();
         assert_eq!(old.view().end_offset(), Some(log.source(2).next));
     }
 }
@@ -83,11 +110,18 @@ async fn a_new_leader_goes_on_from_what_the_old_one_left_late() {
         let log = Log::regular(4, 2);
         let old = open(&bucket, 0).await;
         let new = open(&bucket, 1).await;
-        old.upload(Arc::new(log.source(0)), log.next, 0).await.unwrap();
+        old.upload(Arc::new(log.source(0)), log.next, 0)
+            .await
+            .unwrap();
         // `new` has not seen it, and its own copy of the segment overlaps.
         let late = new.upload(Arc::new(log.source(0)), log.next, 0).await;
-        assert!(matches!(late, Err(TieringError::Overlap { .. })), "{late:?}");
-        new.upload(Arc::new(log.source(1)), log.next, 0).await.unwrap();
+        assert!(
+            matches!(late, Err(TieringError::Overlap { .. })),
+            "{late:?}"
+        );
+        new.upload(Arc::new(log.source(1)), log.next, 0)
+            .await
+            .unwrap();
         assert!(matches!(
             old.upload(Arc::new(log.source(2)), log.next, 0).await,
             Err(TieringError::Fenced { .. })
@@ -139,15 +173,33 @@ async fn a_damaged_local_segment_never_leaves() {
         flipped[200] ^= 1;
         let truncated = good.bytes.slice(..good.bytes.len() - 1);
         let damaged = [
-            MemorySegment { bytes: flipped.into(), ..good.clone() },
-            MemorySegment { bytes: truncated, ..good.clone() },
-            MemorySegment { next: good.next - 1, ..good.clone() },
-            MemorySegment { base: 5, ..good.clone() },
-            MemorySegment { bytes: bytes::Bytes::new(), ..good.clone() },
+            MemorySegment {
+                bytes: flipped.into(),
+                ..good.clone()
+            },
+            MemorySegment {
+                bytes: truncated,
+                ..good.clone()
+            },
+            MemorySegment {
+                next: good.next - 1,
+                ..good.clone()
+            },
+            MemorySegment {
+                base: 5,
+                ..good.clone()
+            },
+            MemorySegment {
+                bytes: bytes::Bytes::new(),
+                ..good.clone()
+            },
         ];
         for source in damaged {
             let refused = partition.upload(Arc::new(source), 1 << 40, 0).await;
-            assert!(matches!(refused, Err(TieringError::DamagedSource { .. })), "{refused:?}");
+            assert!(
+                matches!(refused, Err(TieringError::DamagedSource { .. })),
+                "{refused:?}"
+            );
         }
         assert_eq!(partition.view().segment_count(), 0);
         partition.upload(Arc::new(good), 1 << 40, 0).await.unwrap();
@@ -160,13 +212,19 @@ async fn a_deleted_partition_leaves_nothing_and_takes_nothing() {
         let log = Log::regular(6, 2);
         let partition = open(&bucket, 0).await;
         let other = tier(small(&bucket)).open_partition(id(1), 0).await.unwrap();
-        other.upload(Arc::new(log.source(0)), log.next, 0).await.unwrap();
+        other
+            .upload(Arc::new(log.source(0)), log.next, 0)
+            .await
+            .unwrap();
         log.upload(&partition).await;
         let behind = open(&bucket, 0).await;
         partition.delete_all(5).await.unwrap();
         partition.delete_all(5).await.unwrap();
         let left = bucket.list("", None).await.unwrap();
-        assert!(left.iter().all(|object| object.key.contains("/1/")), "{left:?}");
+        assert!(
+            left.iter().all(|object| object.key.contains("/1/")),
+            "{left:?}"
+        );
         assert_eq!(left.len(), 2);
         drop(behind);
     }
@@ -181,7 +239,10 @@ async fn large_segments_go_in_parts() {
         (options.block_bytes, options.chunk_bytes) = (64 << 10, 1 << 20);
         let partition = tier(options).open_partition(id(0), 0).await.unwrap();
         assert!(log.source(0).bytes.len() as u64 > strandline_bucket::SINGLE_PUT_BYTES);
-        partition.upload(Arc::new(log.source(0)), log.next, 0).await.unwrap();
+        partition
+            .upload(Arc::new(log.source(0)), log.next, 0)
+            .await
+            .unwrap();
         let read = partition.read(0, usize::MAX, true).await.unwrap();
         assert_eq!(read.size_in_bytes, log.source(0).bytes.len());
         assert_eq!(read.end_offset, log.next);
@@ -192,6 +253,9 @@ async fn large_segments_go_in_parts() {
         bytes[at] ^= 1;
         (bad.bytes, bad.base, bad.next) = (bytes.into(), 160, 320);
         let refused = partition.upload(Arc::new(bad), 1 << 40, 0).await;
-        assert!(matches!(refused, Err(TieringError::DamagedSource { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(TieringError::DamagedSource { .. })),
+            "{refused:?}"
+        );
     }
 }

@@ -16,7 +16,10 @@ async fn a_commit_whose_answer_is_lost_is_recognised() {
         let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
         for at in 0..3 {
             store.plan(On::Put, "/manifest/", [Some(fault)]);
-            partition.upload(Arc::new(log.source(at)), log.next, 0).await.unwrap();
+            partition
+                .upload(Arc::new(log.source(at)), log.next, 0)
+                .await
+                .unwrap();
         }
         assert_eq!(partition.view().manifest().number, 3);
         assert_eq!(partition.view().segment_count(), 3);
@@ -30,9 +33,16 @@ async fn an_unknown_commit_is_cleared_up_by_the_next_call() {
         let (store, bucket) = faulty();
         let log = Log::regular(3, 2);
         let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
-        partition.upload(Arc::new(log.source(0)), log.next, 0).await.unwrap();
+        partition
+            .upload(Arc::new(log.source(0)), log.next, 0)
+            .await
+            .unwrap();
         store.plan(On::Put, "/manifest/", std::iter::repeat_n(Some(fault), 100));
-        store.plan(On::Get, "/manifest/", std::iter::repeat_n(Some(Fault::Before), 100));
+        store.plan(
+            On::Get,
+            "/manifest/",
+            std::iter::repeat_n(Some(Fault::Before), 100),
+        );
         let unknown = partition.upload(Arc::new(log.source(1)), log.next, 0).await;
         assert!(unknown.is_err());
         store.heal();
@@ -42,7 +52,10 @@ async fn an_unknown_commit_is_cleared_up_by_the_next_call() {
             Fault::After => assert!(matches!(again, Err(TieringError::Overlap { .. }))),
             _ => assert!(again.is_ok()),
         }
-        partition.upload(Arc::new(log.source(2)), log.next, 0).await.unwrap();
+        partition
+            .upload(Arc::new(log.source(2)), log.next, 0)
+            .await
+            .unwrap();
         let fresh = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
         assert_eq!(fresh.view().segment_count(), 3);
         for offset in 0..log.next {
@@ -60,7 +73,10 @@ async fn killed_anywhere_in_an_upload() {
         let (store, bucket) = faulty();
         let first = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
         for at in 0..3 {
-            first.upload(Arc::new(log.source(at)), log.next, 0).await.unwrap();
+            first
+                .upload(Arc::new(log.source(at)), log.next, 0)
+                .await
+                .unwrap();
         }
         // The fourth seals a list as well. Each request of it in turn never answers.
         let let_through = std::iter::repeat_n(None, dies_at);
@@ -75,7 +91,10 @@ async fn killed_anywhere_in_an_upload() {
         let committed = second.view().segment_count();
         assert!(committed == 3 || survived, "dies at {dies_at}: {committed}");
         for at in committed as usize..6 {
-            second.upload(Arc::new(log.source(at)), log.next, 0).await.unwrap();
+            second
+                .upload(Arc::new(log.source(at)), log.next, 0)
+                .await
+                .unwrap();
         }
         assert_eq!(second.view().segment_count(), 6);
         for offset in (0..log.next).step_by(9) {
@@ -90,7 +109,10 @@ async fn killed_anywhere_in_an_upload() {
 
 async fn keys_with(bucket: &strandline_bucket::Bucket, part: &str) -> Vec<String> {
     let all = bucket.list("", None).await.unwrap();
-    all.into_iter().map(|object| object.key).filter(|key| key.contains(part)).collect()
+    all.into_iter()
+        .map(|object| object.key)
+        .filter(|key| key.contains(part))
+        .collect()
 }
 
 async fn segment_keys(bucket: &strandline_bucket::Bucket) -> Vec<String> {
@@ -125,16 +147,31 @@ async fn damage_in_a_segment_object_is_seen() {
                 }
                 Ok(read) => {
                     let got: Vec<u8> = read.parts.iter().flatten().copied().collect();
-                    assert!(got == log.expected(0, 1 << 20, true).0, "wrong data, byte {at}");
+                    assert!(
+                        got == log.expected(0, 1 << 20, true).0,
+                        "wrong data, byte {at}"
+                    );
                 }
             }
         }
         assert!(seen * 13 + 13 * 3 > good.len(), "{seen}");
         // Cut short, and gone.
-        store.overwrite(&key, good.slice(..good.len() - 1)).await.unwrap();
+        store
+            .overwrite(&key, good.slice(..good.len() - 1))
+            .await
+            .unwrap();
         let reader = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
-        assert!(reader.read(0, 1 << 20, true).await.unwrap_err().is_corruption());
-        bucket.delete_many(std::slice::from_ref(&key)).await.unwrap();
+        assert!(
+            reader
+                .read(0, 1 << 20, true)
+                .await
+                .unwrap_err()
+                .is_corruption()
+        );
+        bucket
+            .delete_many(std::slice::from_ref(&key))
+            .await
+            .unwrap();
         let reader = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
         assert!(reader.read(0, 1 << 20, true).await.unwrap_err().is_gone());
     }
@@ -169,7 +206,10 @@ async fn damage_in_a_manifest_or_list_is_a_clear_error() {
         bad.into()
     }] {
         store.overwrite(&newest, bad).await.unwrap();
-        let error = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap_err();
+        let error = tier(small(&bucket))
+            .open_partition(id(0), 0)
+            .await
+            .unwrap_err();
         assert!(error.is_corruption(), "{error:?}");
         assert!(error.to_string().contains(&newest), "{error}");
         // The old view goes on.
@@ -178,7 +218,10 @@ async fn damage_in_a_manifest_or_list_is_a_clear_error() {
     store.overwrite(&newest, good).await.unwrap();
     let list = keys_with(&bucket, "/sealed/").await.pop().unwrap();
     let good = bucket.get(&list).await.unwrap();
-    store.overwrite(&list, good.slice(..good.len() - 9)).await.unwrap();
+    store
+        .overwrite(&list, good.slice(..good.len() - 9))
+        .await
+        .unwrap();
     let reader = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
     assert!(reader.read(0, 100, true).await.unwrap_err().is_corruption());
     // What does not need the list is read.
@@ -197,10 +240,18 @@ async fn a_manifest_of_another_place_is_refused() {
     log.upload(&one).await;
     log.upload(&two).await;
     let keys = keys_with(&bucket, "/manifest/").await;
-    let of = |partition: &str| keys.iter().rfind(|key| key.contains(partition)).unwrap().clone();
+    let of = |partition: &str| {
+        keys.iter()
+            .rfind(|key| key.contains(partition))
+            .unwrap()
+            .clone()
+    };
     let other = bucket.get(&of("/1/")).await.unwrap();
     store.overwrite(&of("/0/"), other).await.unwrap();
-    let error = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap_err();
+    let error = tier(small(&bucket))
+        .open_partition(id(0), 0)
+        .await
+        .unwrap_err();
     assert!(error.is_corruption(), "{error:?}");
 }
 
@@ -211,7 +262,15 @@ async fn reads_survive_a_short_outage() {
     let log = Log::regular(2, 4);
     let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
     log.upload(&partition).await;
-    store.plan(On::Get, "", [Some(Fault::Before), Some(Fault::SlowDown), Some(Fault::Before)]);
+    store.plan(
+        On::Get,
+        "",
+        [
+            Some(Fault::Before),
+            Some(Fault::SlowDown),
+            Some(Fault::Before),
+        ],
+    );
     assert_reads(&partition, &log, 0, 1000, true).await;
     store.plan(On::Get, "", std::iter::repeat_n(Some(Fault::Before), 1000));
     let error = partition.read(45, 1000, true).await.unwrap_err();

@@ -9,7 +9,11 @@ use strandline_tiering::{AbortedTransaction, EpochStart, TimestampedOffset};
 use crate::support::{Log, Spec, faulty, id, small, tier};
 
 fn block_on<F: std::future::Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
 }
 
 /// (offset, timestamp) of every record.
@@ -75,13 +79,22 @@ async fn nothing_is_found_in_an_empty_tier() {
 #[tokio::test]
 async fn epochs_are_known_from_the_batches() {
     let (_, bucket) = faulty();
-    let at = |epoch| Spec { epoch, ..Spec::plain(10, 20, 0) };
+    let at = |epoch| Spec {
+        epoch,
+        ..Spec::plain(10, 20, 0)
+    };
     let log = Log::new(&[vec![at(0), at(0), at(2)], vec![at(2), at(5)], vec![at(5)]]);
     let partition = tier(small(&bucket)).open_partition(id(0), 5).await.unwrap();
     log.upload(&partition).await;
     let view = partition.view();
-    let start = |epoch, start_offset| EpochStart { epoch, start_offset };
-    assert_eq!(view.leader_epochs(), [start(0, 0), start(2, 20), start(5, 40)]);
+    let start = |epoch, start_offset| EpochStart {
+        epoch,
+        start_offset,
+    };
+    assert_eq!(
+        view.leader_epochs(),
+        [start(0, 0), start(2, 20), start(5, 40)]
+    );
     assert_eq!(view.epoch_for_offset(19), Some(0));
     assert_eq!(view.epoch_for_offset(20), Some(2));
     assert_eq!(view.epoch_for_offset(60), None);
@@ -90,12 +103,22 @@ async fn epochs_are_known_from_the_batches() {
     assert_eq!(view.end_offset_for_epoch(2), Some((2, 40)));
     assert_eq!(view.end_offset_for_epoch(9), Some((5, 60)));
     let found = partition.offset_for_timestamp(0).await.unwrap();
-    assert_eq!(found, Some(TimestampedOffset { offset: 0, timestamp: 0, leader_epoch: 0 }));
+    assert_eq!(
+        found,
+        Some(TimestampedOffset {
+            offset: 0,
+            timestamp: 0,
+            leader_epoch: 0
+        })
+    );
     // S-31
     let (snapshot, epochs) = partition.state_at(50).await.unwrap().unwrap();
     assert_eq!(&snapshot[..], b"snapshot 1");
     assert_eq!(epochs.len(), 3);
-    assert_eq!(partition.state_at(30).await.unwrap().unwrap().1, [start(0, 0), start(2, 20)]);
+    assert_eq!(
+        partition.state_at(30).await.unwrap().unwrap().1,
+        [start(0, 0), start(2, 20)]
+    );
     assert_eq!(partition.state_at(31).await.unwrap(), None);
 }
 
@@ -118,13 +141,19 @@ async fn aborted_transactions_are_found_across_segments() {
             4 => source.aborted = vec![aborted(3, 50, 90)],
             _ => {}
         }
-        partition.upload(Arc::new(source), log.next, 0).await.unwrap();
+        partition
+            .upload(Arc::new(source), log.next, 0)
+            .await
+            .unwrap();
     }
     let find = |from, upper| {
         let partition = Arc::clone(&partition);
         async move {
             let (found, complete) = partition.aborted_transactions(from, upper).await.unwrap();
-            (found.iter().map(|a| a.producer_id).collect::<Vec<_>>(), complete)
+            (
+                found.iter().map(|a| a.producer_id).collect::<Vec<_>>(),
+                complete,
+            )
         }
     };
     assert_eq!(find(0, 5).await, (vec![], true));

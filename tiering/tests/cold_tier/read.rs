@@ -20,7 +20,12 @@ fn compression() -> impl Strategy<Value = Compression> {
 }
 
 fn spec() -> impl Strategy<Value = Spec> {
-    (1_usize..6, prop_oneof![4 => 0_usize..120, 1 => 500_usize..4000], 0_i64..1000, compression())
+    (
+        1_usize..6,
+        prop_oneof![4 => 0_usize..120, 1 => 500_usize..4000],
+        0_i64..1000,
+        compression(),
+    )
         .prop_map(|(records, value_bytes, timestamp, compression)| Spec {
             records,
             value_bytes,
@@ -36,7 +41,11 @@ fn log() -> impl Strategy<Value = Log> {
 }
 
 fn block_on<F: std::future::Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
 }
 
 proptest! {
@@ -120,7 +129,10 @@ async fn gaps_lead_to_the_next_batch() {
     for (at, (base, next)) in [(0, 40), (40, 80), (80, 120)].into_iter().enumerate() {
         let mut source = log.source(at);
         (source.base, source.next) = (base, next);
-        partition.upload(Arc::new(source), 1 << 40, 0).await.unwrap();
+        partition
+            .upload(Arc::new(source), 1 << 40, 0)
+            .await
+            .unwrap();
     }
     for offset in 0..120 {
         assert_reads(&partition, &log, offset, 10_000, true).await;
@@ -162,7 +174,11 @@ async fn two_hundred_readers_fetch_each_chunk_once() {
         }
         let bytes = log.source(0).bytes.len() as u64;
         // And the indexes once.
-        assert_eq!(store.gets() - before, bytes.div_ceil(1024) + 1, "memory {memory}");
+        assert_eq!(
+            store.gets() - before,
+            bytes.div_ceil(1024) + 1,
+            "memory {memory}"
+        );
     }
 }
 
@@ -174,7 +190,11 @@ async fn a_fill_outlives_who_began_it() {
     let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
     log.upload(&partition).await;
     let before = store.gets();
-    store.plan(On::Get, "", [Some(Fault::Slow(std::time::Duration::from_millis(100)))]);
+    store.plan(
+        On::Get,
+        "",
+        [Some(Fault::Slow(std::time::Duration::from_millis(100)))],
+    );
     let short = std::time::Duration::from_millis(10);
     let gone = tokio::time::timeout(short, partition.read(0, 1 << 20, true)).await;
     assert!(gone.is_err());
@@ -226,7 +246,9 @@ async fn a_replay_fetches_each_chunk_once_without_cache() {
     while offset < log.next {
         offset = assert_reads(&partition, &log, offset, 400, true).await;
     }
-    let chunks: u64 = (0..4).map(|at| (log.source(at).bytes.len() as u64).div_ceil(2048)).sum();
+    let chunks: u64 = (0..4)
+        .map(|at| (log.source(at).bytes.len() as u64).div_ceil(2048))
+        .sum();
     let gets = store.gets() - before;
     // The indexes of four segments, and the list that they are in.
     assert_eq!(gets, chunks + 4 + 1);

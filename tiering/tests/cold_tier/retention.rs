@@ -26,12 +26,18 @@ async fn what_expires_goes_after_the_grace_period() {
         let log = Log::regular(10, 2);
         let mut options = small(&bucket);
         options.delete_grace_ms = 1000;
-        let partition = tier(options.clone()).open_partition(id(0), 0).await.unwrap();
+        let partition = tier(options.clone())
+            .open_partition(id(0), 0)
+            .await
+            .unwrap();
         log.upload(&partition).await;
         // Ten segments in two lists of four and two inline.
         assert_eq!(objects(&bucket).await.0, 12);
         let before = partition.view();
-        let request = ExpireRequest { log_start_offset: 105, ..KEEP };
+        let request = ExpireRequest {
+            log_start_offset: 105,
+            ..KEEP
+        };
         let expired = partition.expire(5000, request).await.unwrap();
         assert_eq!((expired.log_start_offset, expired.segments), (105, 5));
         assert_eq!(partition.view().log_start_offset(), 105);
@@ -40,7 +46,10 @@ async fn what_expires_goes_after_the_grace_period() {
         assert_eq!(partition.view().size_in_bytes(), before.size_in_bytes() / 2);
         // Still there for who reads by an older view.
         assert_eq!(objects(&bucket).await.0, 12);
-        assert!(matches!(partition.read(104, 100, true).await, Err(TieringError::OutOfRange { .. })));
+        assert!(matches!(
+            partition.read(104, 100, true).await,
+            Err(TieringError::OutOfRange { .. })
+        ));
         for offset in [105, 119, 120, 199] {
             assert_reads(&partition, &log, offset, 10_000, true).await;
         }
@@ -66,16 +75,25 @@ async fn everything_may_expire_and_the_log_goes_on() {
     let log = Log::regular(6, 2);
     let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
     for at in 0..5 {
-        partition.upload(Arc::new(log.source(at)), log.next, 0).await.unwrap();
+        partition
+            .upload(Arc::new(log.source(at)), log.next, 0)
+            .await
+            .unwrap();
     }
-    let all = ExpireRequest { retention_ms: 0, ..KEEP };
+    let all = ExpireRequest {
+        retention_ms: 0,
+        ..KEEP
+    };
     let expired = partition.expire(1 << 40, all).await.unwrap();
     assert_eq!((expired.log_start_offset, expired.segments), (100, 5));
     assert_eq!(partition.highest_offset(), None);
     // What lies below the log start is not uploaded again.
     let old = partition.upload(Arc::new(log.source(4)), log.next, 0).await;
     assert!(matches!(old, Err(TieringError::Overlap { .. })));
-    partition.upload(Arc::new(log.source(5)), log.next, 0).await.unwrap();
+    partition
+        .upload(Arc::new(log.source(5)), log.next, 0)
+        .await
+        .unwrap();
     assert_eq!(partition.view().base_offset(), Some(100));
 }
 
@@ -88,10 +106,16 @@ async fn old_manifests_are_pruned_after_their_grace() {
     let partition = tier(options).open_partition(id(0), 0).await.unwrap();
     let hour = 3_600_000;
     for at in 0..30 {
-        partition.upload(Arc::new(log.source(at)), log.next, 0).await.unwrap();
+        partition
+            .upload(Arc::new(log.source(at)), log.next, 0)
+            .await
+            .unwrap();
     }
     assert_eq!(objects(&bucket).await.1, 30);
-    partition.upload(Arc::new(log.source(30)), log.next, hour).await.unwrap();
+    partition
+        .upload(Arc::new(log.source(30)), log.next, hour)
+        .await
+        .unwrap();
     let (_, manifests) = objects(&bucket).await;
     assert!(manifests <= 7, "{manifests}");
     // The chain is whole for who opens it now.
@@ -131,7 +155,12 @@ struct Model {
 
 impl Model {
     fn new() -> Self {
-        Self { log: Log::regular(40, 2), first: 0, uploaded: 0, log_start: 0 }
+        Self {
+            log: Log::regular(40, 2),
+            first: 0,
+            uploaded: 0,
+            log_start: 0,
+        }
     }
 
     fn held(&self) -> std::ops::Range<usize> {
@@ -139,7 +168,11 @@ impl Model {
     }
 
     fn end(&self) -> i64 {
-        if self.held().is_empty() { self.log_start } else { self.log.source(self.uploaded - 1).next }
+        if self.held().is_empty() {
+            self.log_start
+        } else {
+            self.log.source(self.uploaded - 1).next
+        }
     }
 
     fn drop_while(&mut self, mut gone: impl FnMut(&Self, usize) -> bool) {
@@ -153,11 +186,18 @@ impl Model {
         self.log_start = self.log_start.max(request.log_start_offset);
         let size = |at: usize, model: &Self| model.log.source(at).bytes.len() as i64;
         let total: i64 = self.held().map(|at| size(at, self)).sum();
-        let mut excess = if request.retention_bytes < 0 { 0 } else { (total - request.retention_bytes).max(0) };
+        let mut excess = if request.retention_bytes < 0 {
+            0
+        } else {
+            (total - request.retention_bytes).max(0)
+        };
         let request = *request;
         self.drop_while(|model, at| {
             let source = model.log.source(at);
-            let newest = model.log.segments[at].iter().map(|b| b.header().max_timestamp).max();
+            let newest = model.log.segments[at]
+                .iter()
+                .map(|b| b.header().max_timestamp)
+                .max();
             let old = request.retention_ms >= 0 && newest.unwrap() <= now_ms - request.retention_ms;
             let gone = source.next <= model.log_start || old || excess >= size(at, model);
             if gone {
@@ -192,14 +232,19 @@ async fn run(steps: Vec<Step>) {
     let mut model = Model::new();
     let mut options = small(&bucket);
     options.delete_grace_ms = 50;
-    let mut partition = tier(options.clone()).open_partition(id(0), 0).await.unwrap();
+    let mut partition = tier(options.clone())
+        .open_partition(id(0), 0)
+        .await
+        .unwrap();
     for (now, step) in steps.into_iter().enumerate() {
         let now_ms = 10_000 + now as i64 * 10;
         let request = match step {
             Step::Upload if model.uploaded < 40 => {
                 let source = Arc::new(model.log.source(model.uploaded));
                 let below = source.next <= model.log_start;
-                let uploaded = partition.upload(source.clone(), model.log.next, now_ms).await;
+                let uploaded = partition
+                    .upload(source.clone(), model.log.next, now_ms)
+                    .await;
                 if model.held().is_empty() && below {
                     assert!(matches!(uploaded, Err(TieringError::Overlap { .. })));
                     model.first = model.uploaded + 1;
@@ -217,7 +262,10 @@ async fn run(steps: Vec<Step>) {
             }
             Step::Upload => continue,
             Step::Reopen => {
-                partition = tier(options.clone()).open_partition(id(0), 0).await.unwrap();
+                partition = tier(options.clone())
+                    .open_partition(id(0), 0)
+                    .await
+                    .unwrap();
                 model.check(&partition).await;
                 continue;
             }
@@ -236,10 +284,14 @@ async fn run(steps: Vec<Step>) {
                 log_start_offset: (i64::from(to) * 4).min(model.end()),
                 ..KEEP
             },
-            Step::KeepBytes(bytes) => {
-                ExpireRequest { retention_bytes: i64::from(bytes) * 100, ..KEEP }
-            }
-            Step::KeepTime(ms) => ExpireRequest { retention_ms: now_ms - i64::from(ms) * 30, ..KEEP },
+            Step::KeepBytes(bytes) => ExpireRequest {
+                retention_bytes: i64::from(bytes) * 100,
+                ..KEEP
+            },
+            Step::KeepTime(ms) => ExpireRequest {
+                retention_ms: now_ms - i64::from(ms) * 30,
+                ..KEEP
+            },
         };
         model.expire(&request, now_ms);
         let expired = partition.expire(now_ms, request).await.unwrap();

@@ -66,7 +66,13 @@ pub(crate) struct Spec {
 
 impl Spec {
     pub(crate) fn plain(records: usize, value_bytes: usize, timestamp: i64) -> Self {
-        Self { records, value_bytes, timestamp, epoch: 0, compression: Compression::None }
+        Self {
+            records,
+            value_bytes,
+            timestamp,
+            epoch: 0,
+            compression: Compression::None,
+        }
     }
 }
 
@@ -75,7 +81,9 @@ pub(crate) fn batch(base: Offset, spec: Spec) -> Batch {
         .with_leader_epoch(spec.epoch);
     for i in 0..spec.records {
         let value = vec![(base as u8).wrapping_add(i as u8); spec.value_bytes];
-        builder.append(spec.timestamp + i as i64, Some(b"key"), Some(&value), &[]).unwrap();
+        builder
+            .append(spec.timestamp + i as i64, Some(b"key"), Some(&value), &[])
+            .unwrap();
     }
     builder.build().unwrap()
 }
@@ -122,7 +130,9 @@ impl Log {
     pub(crate) fn source(&self, at: usize) -> MemorySegment {
         let batches = &self.segments[at];
         let mut bytes = BytesMut::new();
-        batches.iter().for_each(|batch| bytes.extend_from_slice(&batch.to_bytes()));
+        batches
+            .iter()
+            .for_each(|batch| bytes.extend_from_slice(&batch.to_bytes()));
         MemorySegment {
             base: batches[0].header().base_offset,
             next: batches[batches.len() - 1].header().next_offset(),
@@ -136,7 +146,10 @@ impl Log {
     pub(crate) async fn upload(&self, partition: &RemotePartition) {
         for at in 0..self.segments.len() {
             let source = Arc::new(self.source(at));
-            partition.upload(source, self.next, at as i64).await.unwrap();
+            partition
+                .upload(source, self.next, at as i64)
+                .await
+                .unwrap();
         }
     }
 
@@ -153,9 +166,12 @@ impl Log {
     ) -> (Vec<u8>, Offset) {
         let mut out = Vec::new();
         let mut end = offset;
-        for batch in self.batches().filter(|batch| batch.header().last_offset() >= offset) {
+        for batch in self
+            .batches()
+            .filter(|batch| batch.header().last_offset() >= offset)
+        {
             let fits = out.len() + batch.size_in_bytes() <= max_bytes;
-            if !fits && !(min_one && out.is_empty()) {
+            if !fits && (!min_one || !out.is_empty()) {
                 break;
             }
             out.extend_from_slice(&batch.to_bytes());
@@ -174,7 +190,10 @@ pub(crate) fn id(partition: i32) -> RemotePartitionId {
 }
 
 pub(crate) fn options() -> BucketOptions {
-    BucketOptions { retry: RetryPolicies::eager(), ..BucketOptions::default() }
+    BucketOptions {
+        retry: RetryPolicies::eager(),
+        ..BucketOptions::default()
+    }
 }
 
 pub(crate) fn faulty() -> (Arc<FaultyStore>, Arc<Bucket>) {
@@ -189,8 +208,12 @@ pub(crate) fn bucket(url: &str) -> Arc<Bucket> {
 
 /// Small everything, so that little data crosses all borders.
 pub(crate) fn small(bucket: &Arc<Bucket>) -> RemoteTierOptions {
-    let mut options =
-        RemoteTierOptions::new(Arc::clone(bucket), "cluster", BrokerId(1), "/nowhere".into());
+    let mut options = RemoteTierOptions::new(
+        Arc::clone(bucket),
+        "cluster",
+        BrokerId(1),
+        "/nowhere".into(),
+    );
     options.cache_memory_bytes = 1 << 20;
     options.chunk_bytes = 1024;
     options.block_bytes = 256;
@@ -222,7 +245,12 @@ pub(crate) async fn assert_reads(
     let (expected, end) = log.expected(offset, max_bytes, min_one);
     let got: Vec<u8> = read.parts.iter().flatten().copied().collect();
     assert_eq!(got.len(), read.size_in_bytes);
-    assert!(got == expected, "offset {offset}, max {max_bytes}: {} bytes, {} expected", got.len(), expected.len());
+    assert!(
+        got == expected,
+        "offset {offset}, max {max_bytes}: {} bytes, {} expected",
+        got.len(),
+        expected.len()
+    );
     assert_eq!(read.end_offset, end, "offset {offset}, max {max_bytes}");
     end
 }

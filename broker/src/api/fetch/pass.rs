@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use strandline_log::LogRead;
+use strandline_types::TopicName;
 use strandline_wire::{EpochEndOffset, ErrorCode};
 
 use super::{Limits, RequestContext};
@@ -29,8 +30,8 @@ pub(super) struct PartitionRead {
     pub(super) diverging: Option<EpochEndOffset>,
     pub(super) parts: Vec<Part>,
     pub(super) bytes: usize,
-    /// Offset after the data (exclusive).
-    pub(super) end_offset: i64,
+    /// Name of the topic, which requests from version 13 on do not carry.
+    pub(super) topic: Option<TopicName>,
 }
 
 impl PartitionRead {
@@ -41,18 +42,20 @@ impl PartitionRead {
             diverging: None,
             parts: Vec::new(),
             bytes: 0,
-            end_offset: -1,
+            topic: None,
         }
     }
 
     fn empty(visible: Visible) -> Self {
-        Self { visible: Some(visible), ..Self::error(ErrorCode::None) }
+        Self {
+            visible: Some(visible),
+            ..Self::error(ErrorCode::None)
+        }
     }
 
     fn local(visible: Visible, read: LogRead) -> Self {
         Self {
             bytes: read.size_in_bytes,
-            end_offset: read.end_offset,
             parts: read.parts.into_iter().map(Part::from).collect(),
             ..Self::empty(visible)
         }
@@ -78,7 +81,9 @@ struct Budget {
 
 impl Budget {
     fn limit(&self, partition_max_bytes: i32) -> usize {
-        usize::try_from(partition_max_bytes).unwrap_or(0).min(self.left)
+        usize::try_from(partition_max_bytes)
+            .unwrap_or(0)
+            .min(self.left)
     }
 
     fn spend(&mut self, bytes: usize) {
@@ -90,32 +95,50 @@ impl Budget {
 }
 
 pub(super) async fn read(context: &RequestContext, wanted: &[Wanted], limits: &Limits) -> Pass {
-    let budget = Budget { left: limits.max_bytes, is_first: true };
+    let budget = Budget {
+        left: limits.max_bytes,
+        is_first: true,
+    };
     let (mut reads, rest, budget) = match read_memory(wanted, limits, budget) {
-        Ok(reads) => return total(reads),
+        Ok(reads) => return total(wanted, reads),
         Err(stopped) => stopped,
     };
     // The disk, or the bucket, is needed: everything from here on goes to the I/O pool in one job.
     let (tail, limits) = (wanted[rest..].to_vec(), *limits);
-    let on_disk = context.broker.io.run(move || read_disk(&tail, &limits, budget)).await;
+    let on_disk = context
+        .broker
+        .io
+        .run(move || read_disk(&tail, &limits, budget))
+        .await;
     let Ok((mut more, mut budget)) = on_disk else {
-        let closing = wanted[rest..].iter().map(|_| PartitionRead::error(ErrorCode::NotLeaderOrFollower));
+        let closing = wanted[rest..]
+            .iter()
+            .map(|_| PartitionRead::error(ErrorCode::NotLeaderOrFollower));
         reads.extend(closing);
-        return total(reads);
+        return total(wanted, reads);
     };
     let has_remote = more.iter().any(|r| r.is_remote);
     read_remote(context, &wanted[rest..], &mut more, &mut budget).await;
     reads.extend(more.into_iter().map(|r| r.read));
-    let mut pass = total(reads);
+    let mut pass = total(wanted, reads);
     // The wait for the bucket was the wait of this request (F-60).
     pass.must_answer |= has_remote;
     pass
 }
 
-fn total(reads: Vec<PartitionRead>) -> Pass {
+fn total(wanted: &[Wanted], mut reads: Vec<PartitionRead>) -> Pass {
+    for (w, read) in wanted.iter().zip(&mut reads) {
+        read.topic = w.partition.as_ref().ok().map(|p| p.id.topic.clone());
+    }
     let bytes = reads.iter().map(|r| r.bytes).sum();
-    let must_answer = reads.iter().any(|r| r.code != ErrorCode::None || r.diverging.is_some());
-    Pass { reads, bytes, must_answer }
+    let must_answer = reads
+        .iter()
+        .any(|r| r.code != ErrorCode::None || r.diverging.is_some());
+    Pass {
+        reads,
+        bytes,
+        must_answer,
+    }
 }
 
 fn plan(wanted: &Wanted, limits: &Limits) -> Result<(Visible, ReadPlan), ErrorCode> {
@@ -133,9 +156,10 @@ fn settled(plan: &Result<(Visible, ReadPlan), ErrorCode>) -> Option<PartitionRea
     match *plan {
         Err(code) => Some(PartitionRead::error(code)),
         Ok((visible, ReadPlan::AtEnd)) => Some(PartitionRead::empty(visible)),
-        Ok((visible, ReadPlan::Diverging(at))) => {
-            Some(PartitionRead { diverging: Some(at), ..PartitionRead::empty(visible) })
-        }
+        Ok((visible, ReadPlan::Diverging(at))) => Some(PartitionRead {
+            diverging: Some(at),
+            ..PartitionRead::empty(visible)
+        }),
         Ok((_, ReadPlan::Local | ReadPlan::Remote)) => None,
     }
 }
@@ -184,16 +208,25 @@ fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> (Vec<Dis
     for w in wanted {
         let plan = plan(w, limits);
         if let Some(read) = settled(&plan) {
-            out.push(DiskRead { read, is_remote: false });
+            out.push(DiskRead {
+                read,
+                is_remote: false,
+            });
             continue;
         }
         let (Ok((visible, plan)), Ok(partition)) = (plan, &w.partition) else {
             let read = PartitionRead::error(ErrorCode::UnknownServerError);
-            out.push(DiskRead { read, is_remote: false });
+            out.push(DiskRead {
+                read,
+                is_remote: false,
+            });
             continue;
         };
         if plan == ReadPlan::Remote {
-            out.push(DiskRead { read: PartitionRead::empty(visible), is_remote: true });
+            out.push(DiskRead {
+                read: PartitionRead::empty(visible),
+                is_remote: true,
+            });
             continue;
         }
         let limit = budget.limit(w.fetch.max_bytes);
@@ -205,7 +238,10 @@ fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> (Vec<Dis
             }
             Err(code) => PartitionRead::error(code),
         };
-        out.push(DiskRead { read, is_remote: false });
+        out.push(DiskRead {
+            read,
+            is_remote: false,
+        });
     }
     (out, budget)
 }
@@ -217,8 +253,12 @@ async fn read_remote(
     reads: &mut [DiskRead],
     budget: &mut Budget,
 ) {
-    let remote: Vec<usize> =
-        reads.iter().enumerate().filter(|(_, r)| r.is_remote).map(|(at, _)| at).collect();
+    let remote: Vec<usize> = reads
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| r.is_remote)
+        .map(|(at, _)| at)
+        .collect();
     if remote.is_empty() {
         return;
     }
@@ -240,7 +280,6 @@ async fn read_remote(
         match result {
             Ok(Some(data)) => {
                 read.bytes = data.parts.iter().map(bytes::Bytes::len).sum();
-                read.end_offset = data.end_offset;
                 read.parts = data.parts.into_iter().map(Part::Bytes).collect();
             }
             Ok(None) => {}
@@ -258,7 +297,10 @@ async fn read_bucket(
     limit: usize,
     min_one: bool,
     wait: Duration,
-) -> (usize, Result<Option<strandline_tiering::RemoteRead>, ErrorCode>) {
+) -> (
+    usize,
+    Result<Option<strandline_tiering::RemoteRead>, ErrorCode>,
+) {
     let Ok(partition) = &wanted.partition else {
         return (at, Err(ErrorCode::UnknownTopicOrPartition));
     };

@@ -6,7 +6,7 @@ use strandline_wire::{
 };
 
 use super::RequestContext;
-use crate::api::fetch::pass::{Pass, PartitionRead};
+use crate::api::fetch::pass::{PartitionRead, Pass};
 use crate::fetch_session::{FetchContext, PartitionFetch, PartitionOutcome};
 use crate::net::response::{Outcome, Part};
 
@@ -18,25 +18,27 @@ pub(super) fn build(
 ) -> Outcome {
     let outcomes: Vec<PartitionOutcome> = pass.reads.iter().map(outcome).collect();
     let named = fetch.finish(&outcomes);
-    let mut head =
-        FetchResponseHead { session_id: fetch.session_id(), ..FetchResponseHead::default() };
+    let mut head = FetchResponseHead {
+        session_id: fetch.session_id(),
+        ..FetchResponseHead::default()
+    };
     // Records in the order in which the head names their partitions.
-    let mut records: Vec<Vec<Part>> = Vec::new();
     let mut by_topic: Vec<Vec<Vec<Part>>> = Vec::new();
     for ((asked, read), is_named) in fetch.partitions.iter().zip(pass.reads).zip(named) {
         if !is_named {
             continue;
         }
-        if read.bytes > 0 {
-            context.broker.metrics.topics.consumed(&asked.key.topic, read.bytes);
+        if let Some(topic) = read.topic.as_ref().filter(|_| read.bytes > 0) {
+            context.broker.metrics.topics.consumed(topic, read.bytes);
         }
         // One entry for each topic, however its partitions are interleaved.
         let at = topic_entry(&mut head, &mut by_topic, asked);
-        head.topics[at].partitions.push(partition_head(asked, isolation, &read));
+        head.topics[at]
+            .partitions
+            .push(partition_head(asked, isolation, &read));
         by_topic[at].push(read.parts);
     }
-    records.extend(by_topic.into_iter().flatten());
-    splice(context, &head, records)
+    splice(context, &head, by_topic.into_iter().flatten().collect())
 }
 
 fn topic_entry(
@@ -44,7 +46,8 @@ fn topic_entry(
     by_topic: &mut Vec<Vec<Vec<Part>>>,
     asked: &PartitionFetch,
 ) -> usize {
-    let is_same = |t: &FetchTopicHead| t.topic_id == asked.key.topic_id && t.name == asked.key.topic;
+    let is_same =
+        |t: &FetchTopicHead| t.topic_id == asked.key.topic_id && t.name == asked.key.topic;
     if let Some(at) = head.topics.iter().rposition(is_same) {
         return at;
     }

@@ -19,7 +19,11 @@ pub(crate) struct OffsetLookup {
 }
 
 impl OffsetLookup {
-    const NONE: Self = Self { offset: -1, timestamp: -1, leader_epoch: -1 };
+    const NONE: Self = Self {
+        offset: -1,
+        timestamp: -1,
+        leader_epoch: -1,
+    };
 }
 
 impl Partition {
@@ -54,7 +58,11 @@ impl Partition {
 
     fn at(&self, offset: Offset) -> OffsetLookup {
         let leader_epoch = self.log.epoch_for_offset(offset).unwrap_or(-1);
-        OffsetLookup { offset, timestamp: -1, leader_epoch }
+        OffsetLookup {
+            offset,
+            timestamp: -1,
+            leader_epoch,
+        }
     }
 
     fn has_remote_part(&self) -> bool {
@@ -65,8 +73,14 @@ impl Partition {
         if !self.remote.exists() || !self.config().remote_storage_enable {
             return Ok(OffsetLookup::NONE);
         }
-        let remote = self.remote.open(self.leader_epoch()).await.map_err(|e| self.fault(&e))?;
-        Ok(remote.highest_offset().map_or(OffsetLookup::NONE, |offset| self.at(offset)))
+        let remote = self
+            .remote
+            .open(self.leader_epoch())
+            .await
+            .map_err(|e| self.fault(&e))?;
+        Ok(remote
+            .highest_offset()
+            .map_or(OffsetLookup::NONE, |offset| self.at(offset)))
     }
 
     /// O-5, O-7: the first record at or after the time, in the bucket and then here.
@@ -77,29 +91,45 @@ impl Partition {
         visible: Visible,
     ) -> Result<OffsetLookup, ErrorCode> {
         if self.has_remote_part() {
-            let remote = self.remote.open(self.leader_epoch()).await.map_err(|e| self.fault(&e))?;
-            let found = remote.offset_for_timestamp(timestamp).await.map_err(|e| self.fault(&e))?;
+            let remote = self
+                .remote
+                .open(self.leader_epoch())
+                .await
+                .map_err(|e| self.fault(&e))?;
+            let found = remote
+                .offset_for_timestamp(timestamp)
+                .await
+                .map_err(|e| self.fault(&e))?;
             // What is in both tiers is answered from here: the same record, without the wait.
             let local_start = self.log.local_log_start_offset();
             if let Some(found) = found.filter(|f| f.offset < local_start) {
-                return Ok(within(visible, OffsetLookup {
-                    // A race with DeleteRecords answers something that still exists (O-7).
-                    offset: found.offset.max(self.log.log_start_offset()),
-                    timestamp: found.timestamp,
-                    leader_epoch: found.leader_epoch,
-                }));
+                return Ok(within(
+                    visible,
+                    OffsetLookup {
+                        // A race with DeleteRecords answers something that still exists (O-7).
+                        offset: found.offset.max(self.log.log_start_offset()),
+                        timestamp: found.timestamp,
+                        leader_epoch: found.leader_epoch,
+                    },
+                ));
             }
         }
         let partition = Arc::clone(self);
         let job = move || partition.log.offset_for_timestamp(timestamp, visible.upper);
-        let found = io.run(job).await.map_err(|_| ErrorCode::NotLeaderOrFollower)?;
+        let found = io
+            .run(job)
+            .await
+            .map_err(|_| ErrorCode::NotLeaderOrFollower)?;
         let found = found.map_err(|e| error_codes::for_log(&e))?;
         Ok(found.map_or(OffsetLookup::NONE, |f| {
-            within(visible, OffsetLookup {
-                offset: f.offset,
-                timestamp: f.timestamp,
-                leader_epoch: f.leader_epoch,
-            })
+            within(
+                visible,
+                OffsetLookup {
+                    offset: f.offset,
+                    timestamp: f.timestamp,
+                    leader_epoch: f.leader_epoch,
+                },
+            )
         }))
     }
 
@@ -110,19 +140,28 @@ impl Partition {
         visible: Visible,
     ) -> Result<OffsetLookup, ErrorCode> {
         let remote = if self.has_remote_part() {
-            let remote = self.remote.open(self.leader_epoch()).await.map_err(|e| self.fault(&e))?;
+            let remote = self
+                .remote
+                .open(self.leader_epoch())
+                .await
+                .map_err(|e| self.fault(&e))?;
             remote.max_timestamp().await.map_err(|e| self.fault(&e))?
         } else {
             None
         };
         let partition = Arc::clone(self);
         let job = move || partition.log.max_timestamp_record();
-        let local = io.run(job).await.map_err(|_| ErrorCode::NotLeaderOrFollower)?;
-        let local = local.map_err(|e| error_codes::for_log(&e))?.map(|f| OffsetLookup {
-            offset: f.offset,
-            timestamp: f.timestamp,
-            leader_epoch: f.leader_epoch,
-        });
+        let local = io
+            .run(job)
+            .await
+            .map_err(|_| ErrorCode::NotLeaderOrFollower)?;
+        let local = local
+            .map_err(|e| error_codes::for_log(&e))?
+            .map(|f| OffsetLookup {
+                offset: f.offset,
+                timestamp: f.timestamp,
+                leader_epoch: f.leader_epoch,
+            });
         let remote = remote.map(|f| OffsetLookup {
             offset: f.offset,
             timestamp: f.timestamp,
@@ -139,5 +178,9 @@ impl Partition {
 
 /// O-2: a hit that the reader may not see yet is none.
 fn within(visible: Visible, found: OffsetLookup) -> OffsetLookup {
-    if found.offset >= visible.upper { OffsetLookup::NONE } else { found }
+    if found.offset >= visible.upper {
+        OffsetLookup::NONE
+    } else {
+        found
+    }
 }

@@ -46,7 +46,10 @@ impl SegmentSource for LogSegment {
 
     fn leader_epochs(&self) -> Vec<EpochStart> {
         let epochs = self.0.segment_leader_epochs();
-        let start = |e: &EpochEntry| EpochStart { epoch: e.epoch, start_offset: e.start_offset };
+        let start = |e: &EpochEntry| EpochStart {
+            epoch: e.epoch,
+            start_offset: e.start_offset,
+        };
         epochs.entries().iter().map(start).collect()
     }
 
@@ -79,23 +82,36 @@ impl SegmentSource for LogSegment {
 impl Partition {
     /// What waits for the bucket.
     pub(crate) fn tier_lag(&self, now_ms: i64) -> TierLag {
-        let from = self.remote.highest_offset().map_or(0, |highest| highest + 1);
+        let from = self
+            .remote
+            .highest_offset()
+            .map_or(0, |highest| highest + 1);
         let waiting = self.log.behind(from);
-        let age_ms = waiting.first_append_ms.map_or(0, |at| now_ms.saturating_sub(at).max(0));
-        TierLag { bytes: waiting.bytes, age_ms }
+        let age_ms = waiting
+            .first_append_ms
+            .map_or(0, |at| now_ms.saturating_sub(at).max(0));
+        TierLag {
+            bytes: waiting.bytes,
+            age_ms,
+        }
     }
 
     /// True when [`Partition::tier`] would find something to do. Cheap.
     pub(crate) fn needs_tiering(&self, now_ms: i64) -> bool {
         let config = self.config();
-        if !self.remote.exists() || !config.remote_storage_enable {
+        if !self.remote.exists() {
             return false;
+        }
+        if !config.remote_storage_enable {
+            return self.must_purge();
         }
         // The chain says what is in the bucket; until it is read, nobody knows.
         let Some(remote) = self.remote.get() else {
             return self.log.log_end_offset() > 0;
         };
-        let next = remote.highest_offset().map_or(self.log.log_start_offset(), |h| h + 1);
+        let next = remote
+            .highest_offset()
+            .map_or(self.log.log_start_offset(), |h| h + 1);
         let is_sealed = self.log.active_base_offset() > next;
         let delay_ms = config.strandline_tier_max_delay_ms;
         let is_late = delay_ms > 0 && self.tier_lag(now_ms).age_ms > delay_ms;
@@ -118,7 +134,14 @@ impl Partition {
     }
 
     /// Uploads what is sealed, lets local copies go, and applies retention to the bucket.
-    pub(crate) async fn tier(self: &Arc<Self>, io: &Pool, clock: &Clock) -> Result<(), TieringError> {
+    pub(crate) async fn tier(
+        self: &Arc<Self>,
+        io: &Pool,
+        clock: &Clock,
+    ) -> Result<(), TieringError> {
+        if self.must_purge() {
+            return self.purge(io, clock).await;
+        }
         let remote = Arc::clone(self.remote.open(self.leader_epoch()).await?);
         let config = self.config();
         if !config.remote_log_copy_disable {
@@ -131,6 +154,37 @@ impl Partition {
         })
         .await?;
         self.expire(&remote, clock).await
+    }
+
+    /// Tiering was switched off, and what is in the bucket shall go (8.1).
+    fn must_purge(&self) -> bool {
+        let config = self.config();
+        !config.remote_storage_enable
+            && config.remote_log_delete_on_disable
+            && !self.remote.is_purged.load(Ordering::Relaxed)
+    }
+
+    /// Moves the log start to the disk, and deletes what is in the bucket.
+    async fn purge(self: &Arc<Self>, io: &Pool, clock: &Clock) -> Result<(), TieringError> {
+        let partition = Arc::clone(self);
+        self.run(io, move || {
+            partition
+                .log
+                .set_log_start_offset(partition.log.local_log_start_offset())
+        })
+        .await?;
+        self.delete_remote(clock).await?;
+        self.remote.is_purged.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Deletes everything of this partition in the bucket (S-24).
+    pub(crate) async fn delete_remote(&self, clock: &Clock) -> Result<(), TieringError> {
+        if !self.remote.exists() {
+            return Ok(());
+        }
+        let remote = self.remote.open(self.leader_epoch()).await?;
+        remote.delete_all(clock.now_ms()).await
     }
 
     /// Runs something that blocks on the disk.
@@ -150,7 +204,10 @@ impl Partition {
             return Ok(());
         }
         let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
-        self.run(io, move || partition.log.roll_if_older_than(now_ms, delay_ms)).await?;
+        self.run(io, move || {
+            partition.log.roll_if_older_than(now_ms, delay_ms)
+        })
+        .await?;
         Ok(())
     }
 
@@ -162,13 +219,18 @@ impl Partition {
         clock: &Clock,
     ) -> Result<(), TieringError> {
         loop {
-            let from = remote.highest_offset().map_or(self.log.log_start_offset(), |h| h + 1);
+            let from = remote
+                .highest_offset()
+                .map_or(self.log.log_start_offset(), |h| h + 1);
             let offsets = self.log.offsets();
             let limit = offsets.high_watermark.min(offsets.last_stable);
             let partition = Arc::clone(self);
-            let sealed =
-                self.run(io, move || partition.log.sealed_segments(from, limit)).await?;
-            let Some(segment) = sealed.into_iter().next() else { return Ok(()) };
+            let sealed = self
+                .run(io, move || partition.log.sealed_segments(from, limit))
+                .await?;
+            let Some(segment) = sealed.into_iter().next() else {
+                return Ok(());
+            };
             let (base_offset, bytes) = (segment.base_offset, segment.size_in_bytes);
             let source = Arc::new(LogSegment(segment));
             match remote.upload(source, limit, clock.now_ms()).await {
@@ -179,20 +241,23 @@ impl Partition {
                 // An earlier attempt had committed it after all.
                 Err(TieringError::Overlap { .. }) => {
                     remote.refresh().await?;
-                    if remote.highest_offset().is_none_or(|h| h + 1 <= from) {
+                    if remote.highest_offset().is_none_or(|h| h < from) {
                         return Ok(());
                     }
                 }
                 Err(e) => return Err(e),
             }
             let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
-            self.run(io, move || partition.apply_local_retention(now_ms)).await?;
+            self.run(io, move || partition.apply_local_retention(now_ms))
+                .await?;
         }
     }
 
     /// Lets local segments go (S-20, L-30); blocks on the disk.
     pub(crate) fn apply_local_retention(&self, now_ms: i64) -> Result<(), LogError> {
-        let outcome = self.log.apply_retention(now_ms, self.remote.highest_offset())?;
+        let outcome = self
+            .log
+            .apply_retention(now_ms, self.remote.highest_offset())?;
         if outcome.deleted_segments > 0 {
             let partition = &self.id;
             let (segments, bytes) = (outcome.deleted_segments, outcome.deleted_bytes);
@@ -217,7 +282,11 @@ impl Partition {
         let request = ExpireRequest {
             log_start_offset: self.log.log_start_offset(),
             retention_ms: if is_deleting { config.retention_ms } else { -1 },
-            retention_bytes: if is_deleting { config.retention_bytes } else { -1 },
+            retention_bytes: if is_deleting {
+                config.retention_bytes
+            } else {
+                -1
+            },
             local_unuploaded_bytes: self.tier_lag(now_ms).bytes,
         };
         let expired = remote.expire(now_ms, request).await?;

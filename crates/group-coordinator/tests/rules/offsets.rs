@@ -407,3 +407,23 @@ fn every_members_topics_are_kept() {
         );
     }
 }
+
+// G-3, G-60: a group that someone is about to join is not buried.
+#[test]
+fn a_pending_id_keeps_an_empty_group() {
+    let mut bench = Bench::new();
+    let (ids, _) = bench.stable_group(1);
+    bench.leave(&[(&ids[0], None)]);
+    let asked = JoinRequest {
+        require_known_member_id: true,
+        session_timeout_ms: 1_800_000,
+        ..join("")
+    };
+    let id = bench.join(asked.clone()).member_id;
+    bench.pass(600_000);
+    assert_eq!(bench.state(), GroupState::Empty);
+    bench.park(JoinRequest {
+        member_id: id,
+        ..asked
+    });
+}

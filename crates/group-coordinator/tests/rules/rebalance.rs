@@ -376,3 +376,35 @@ fn absurd_timeouts_do_no_harm() {
     bench.pass(3_600_000);
     assert_eq!(bench.unanswered_count(), 0);
 }
+
+// G-6: a silent static member with a rebalance timeout of zero is not asked a thousand times a
+// second (the harness counts the wakes).
+#[test]
+fn waiting_for_silent_static_members_does_not_spin() {
+    let mut bench = Bench::new();
+    let patient = |instance: &str| JoinRequest {
+        session_timeout_ms: 60_000,
+        ..join_static("", instance)
+    };
+    let (ids, _) = bench.stable_group_of(vec![patient("a"), patient("b")]);
+    for (id, instance) in ids.iter().zip(["a", "b"]) {
+        let hurried = JoinRequest {
+            rebalance_timeout_ms: 0,
+            ..patient(instance)
+        };
+        bench.send(Request::Join(JoinRequest {
+            member_id: id.clone(),
+            ..hurried
+        }));
+    }
+    for id in ids.iter().rev() {
+        bench.send_sync(2, id, &[]);
+    }
+    assert_eq!(bench.state(), GroupState::Stable);
+    bench.leave(&[("", Some("a"))]);
+    assert_eq!(bench.state(), GroupState::PreparingRebalance);
+    bench.pass(50_000);
+    assert_eq!(bench.state(), GroupState::PreparingRebalance);
+    bench.pass(10_000);
+    assert_eq!(bench.state(), GroupState::Empty);
+}

@@ -296,3 +296,24 @@ fn groups_do_not_touch_each_other() {
         Some(GroupError::UnknownMemberId)
     );
 }
+
+// G-40: a session begins anew when the assignment is delivered, not when it was asked for.
+#[test]
+fn the_wait_for_an_assignment_does_not_count() {
+    let mut bench = Bench::new();
+    let [leader, follower] = completing(&mut bench);
+    bench.commits_at_once = false;
+    let waiting = bench.send_sync(1, &follower, &[]);
+    bench.send_sync(1, &leader, &[]);
+    bench.pass(SESSION_MS - 1);
+    bench.commit_all();
+    assert_eq!(bench.sync_reply(waiting).error, None);
+    bench.pass(SESSION_MS - 1);
+    assert_eq!(bench.state(), GroupState::Stable);
+    assert_eq!(bench.heartbeat(1, &leader), Ok(()));
+    bench.pass(1);
+    assert_eq!(
+        bench.heartbeat(1, &follower),
+        Err(GroupError::UnknownMemberId)
+    );
+}

@@ -98,6 +98,7 @@ impl Log {
         marker: Option<EndTransactionMarker>,
         now_ms: i64,
     ) -> Appended {
+        state.is_changed = true;
         let base_offset = get(&self.offsets.log_end);
         batch.set_offset_and_epoch(base_offset, epoch);
         let header = batch.header();
@@ -143,6 +144,7 @@ impl Log {
 
     /// Seals the active segment and begins one at `base`.
     pub(super) fn roll_locked(&self, state: &mut LogState, base: Offset, now_ms: i64) {
+        state.is_changed = true;
         state.segments.active_mut().index_time();
         let jitter_ms = jitter(state.config.segment_jitter_ms);
         state.segments.roll(Segment::new(base, now_ms, jitter_ms));

@@ -65,9 +65,9 @@ impl Log {
             for kind in [SegmentFile::OffsetIndex, SegmentFile::TimeIndex] {
                 sync(kind, &*self.open_file(base, kind, false)?)?;
             }
-            match File::open(SegmentFile::TransactionIndex.path(&self.folder, base)) {
-                Ok(file) => sync(SegmentFile::TransactionIndex, &file)?,
-                Err(_) => {} // only there when something was aborted
+            // Only there when something was aborted.
+            if let Ok(file) = File::open(SegmentFile::TransactionIndex.path(&self.folder, base)) {
+                sync(SegmentFile::TransactionIndex, &file)?;
             }
             sys::sync_folder(&SegmentFile::Log.path(&self.folder, base))?;
         }
@@ -101,13 +101,17 @@ impl Log {
         }
     }
 
-    /// Ends cleanly: everything written and flushed, indexes complete, producers saved.
-    pub(crate) fn close_cleanly(&self) -> Result<(), LogError> {
+    /// Ends cleanly, the device aside: everything written, indexes complete, producers saved.
+    /// Whether anything had changed, so that [`Log::closed_on_device`] must follow.
+    pub(crate) fn close_files(&self) -> Result<bool, LogError> {
         let (base, end, snapshot) = {
             let mut state = self.state.lock();
             self.check_open(&state)?;
             state.status = Status::Closed;
             self.wait_until(&mut state, |s| s.pending.is_empty() && !s.is_scheduled)?;
+            if !state.is_changed {
+                return Ok(false);
+            }
             let active = state.segments.active_mut();
             active.index_time();
             let base = active.base_offset;
@@ -119,15 +123,16 @@ impl Log {
         };
         writer::seal_files(self, base)?;
         let path = SegmentFile::ProducerSnapshot.path(&self.folder, end);
-        sys::replace_file(&path, &snapshot, true)?;
-        self.flush_closed(end)
+        sys::replace_file(&path, &snapshot, false)?;
+        Ok(true)
     }
 
-    fn flush_closed(&self, end: Offset) -> Result<(), LogError> {
-        let from = self.recovery_point();
+    /// Flushes the files of a closed log.
+    pub(crate) fn flush_closed(&self) -> Result<(), LogError> {
+        let (from, end) = (self.recovery_point(), self.log_end_offset());
         let bases: Vec<Offset> = {
             let state = self.state.lock();
-            let ends = state.segments.with_ends(self.log_end_offset());
+            let ends = state.segments.with_ends(end);
             ends.filter(|(_, next)| *next > from)
                 .map(|(s, _)| s.base_offset)
                 .collect()
@@ -135,8 +140,14 @@ impl Log {
         for base in bases {
             self.flush_segment(base, true)?;
         }
-        set(&self.offsets.recovery_point, end);
-        Ok(())
+        let path = SegmentFile::ProducerSnapshot.path(&self.folder, end);
+        let flushed = File::open(&path).and_then(|file| file.sync_data());
+        flushed.map_err(|e| LogError::io("flush", path, e))
+    }
+
+    /// Notes that a closed log is on the device as a whole.
+    pub(crate) fn closed_on_device(&self) {
+        set(&self.offsets.recovery_point, self.log_end_offset());
     }
 
     /// Deletes the log: its folder is renamed at once and removed after `file.delete.delay.ms`.

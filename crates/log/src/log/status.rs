@@ -31,7 +31,9 @@ impl Log {
         for (segment, end) in state.segments.with_ends(self.log_end_offset()) {
             if end > offset && segment.size > 0 {
                 behind.bytes += segment.size;
-                behind.first_append_ms.get_or_insert(segment.first_append_ms);
+                behind
+                    .first_append_ms
+                    .get_or_insert(segment.first_append_ms);
             }
         }
         behind

@@ -10,12 +10,12 @@ use strandline_types::{Offset, TopicId, TopicPartition};
 
 use crate::config::LogConfig;
 use crate::error::LogError;
-use crate::segment::SegmentFile;
 use crate::leader_epochs::LeaderEpochs;
 use crate::loader::{self, LoadRequest};
 use crate::log::Log;
 use crate::log_dir::LogDir;
 use crate::partition_metadata;
+use crate::segment::SegmentFile;
 
 /// What the remote tier knows of a log's past.
 #[derive(Debug, Clone)]
@@ -72,7 +72,10 @@ fn write_files(folder: &Path, topic_id: TopicId, start: &RemoteStart) -> Result<
     let put = |path: std::path::PathBuf, bytes: &[u8]| {
         fs::write(&path, bytes).map_err(|e| LogError::io("write", path, e))
     };
-    put(folder.join("leader-epoch-checkpoint"), start.leader_epochs.encode().as_bytes())?;
+    put(
+        folder.join("leader-epoch-checkpoint"),
+        start.leader_epochs.encode().as_bytes(),
+    )?;
     if !start.producer_snapshot.is_empty() {
         let name = format!("{:020}.snapshot", start.next_offset);
         put(folder.join(name), &start.producer_snapshot)?;
@@ -96,7 +99,10 @@ mod tests {
             LogDir::open(folder.path(), options).unwrap()
         };
         let partition = TopicPartition::new(TopicName::new("t").unwrap(), 3);
-        let config = LogConfig { remote: true, ..LogConfig::default() };
+        let config = LogConfig {
+            remote: true,
+            ..LogConfig::default()
+        };
         let id = TopicId::random();
         let start = RemoteStart {
             next_offset: 1000,
@@ -112,7 +118,10 @@ mod tests {
             assert_eq!(log.end_offset_for_epoch(0).end_offset, 500);
         };
         let dir = open();
-        check(&dir.create_log_at(partition, id, config.clone(), &start).unwrap());
+        check(
+            &dir.create_log_at(partition, id, config.clone(), &start)
+                .unwrap(),
+        );
         dir.close().unwrap();
         drop(dir);
         let loaded = open().load_logs(&|_, _| Some(config.clone())).unwrap();

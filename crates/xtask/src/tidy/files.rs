@@ -67,7 +67,12 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in sources {
         let place = source.path.display().to_string();
-        let mut report = |what: String| findings.push(Finding { place: place.clone(), what });
+        let mut report = |what: String| {
+            findings.push(Finding {
+                place: place.clone(),
+                what,
+            })
+        };
         let is_helper = source.is_test();
         if !is_helper && !source.text.starts_with("//!") && !source.text.starts_with("#![doc") {
             report("does not begin with `//!`: what does this file own?".to_owned());
@@ -77,10 +82,16 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
         }
         let lines = source.code().lines().count();
         if !is_helper && lines > MAX_CODE_LINES {
-            report(format!("has {lines} lines of code, more than {MAX_CODE_LINES}"));
+            report(format!(
+                "has {lines} lines of code, more than {MAX_CODE_LINES}"
+            ));
         }
-        if place.ends_with("/lib.rs") && source.text.lines().count() > MAX_LIB_LINES {
-            report(format!("is longer than {MAX_LIB_LINES} lines: a lib.rs holds no logic"));
+        // The patch of a foreign crate is one file on purpose.
+        let is_patch = place.starts_with("metadata/base2histogram/");
+        if !is_patch && place.ends_with("/lib.rs") && source.text.lines().count() > MAX_LIB_LINES {
+            report(format!(
+                "is longer than {MAX_LIB_LINES} lines: a lib.rs holds no logic"
+            ));
         }
     }
     findings

@@ -20,13 +20,36 @@ const OURS: [(&str, &[&str]); 13] = [
     ("bucket", &["types", "env", "telemetry"]),
     ("log", &["types", "env", "telemetry", "config", "records"]),
     ("group-coordinator", &["types", "config", "records"]),
-    ("tiering", &["types", "env", "telemetry", "config", "records", "bucket", "log"]),
-    ("metadata", &["types", "env", "telemetry", "config", "bucket"]),
+    (
+        "tiering",
+        &[
+            "types",
+            "env",
+            "telemetry",
+            "config",
+            "records",
+            "bucket",
+            "log",
+        ],
+    ),
+    (
+        "metadata",
+        &["types", "env", "telemetry", "config", "bucket"],
+    ),
     (
         "broker",
         &[
-            "types", "env", "records", "config", "telemetry", "wire", "bucket", "log",
-            "group-coordinator", "tiering", "metadata",
+            "types",
+            "env",
+            "records",
+            "config",
+            "telemetry",
+            "wire",
+            "bucket",
+            "log",
+            "group-coordinator",
+            "tiering",
+            "metadata",
         ],
     ),
     ("testkit", &["types", "env", "records", "bucket"]),
@@ -53,7 +76,9 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
-        let Some(name) = name.strip_prefix("strandline-") else { continue };
+        let Some(name) = name.strip_prefix("strandline-") else {
+            continue;
+        };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             // Tests may reach further.
             if dependency["kind"].is_null() {
@@ -66,9 +91,17 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>, Failure> {
 }
 
 fn judge(name: &str, on: &str) -> Option<Finding> {
-    let wrong = |what: String| Some(Finding { place: format!("crate {name}"), what });
+    let wrong = |what: String| {
+        Some(Finding {
+            place: format!("crate {name}"),
+            what,
+        })
+    };
     if let Some(ours) = on.strip_prefix("strandline-") {
-        let allowed = OURS.iter().find(|(row, _)| *row == name).map(|(_, allowed)| *allowed);
+        let allowed = OURS
+            .iter()
+            .find(|(row, _)| *row == name)
+            .map(|(_, allowed)| *allowed);
         return match allowed {
             Some(allowed) if !allowed.contains(&ours) => wrong(format!("must not import {ours}")),
             _ => None,
@@ -81,5 +114,8 @@ fn judge(name: &str, on: &str) -> Option<Finding> {
     if door.1.contains(&name) {
         return None;
     }
-    wrong(format!("must not know {on}: its door is {}", door.1.join(", ")))
+    wrong(format!(
+        "must not know {on}: its door is {}",
+        door.1.join(", ")
+    ))
 }

@@ -8,8 +8,14 @@ const FORBIDDEN: [(&str, &str); 5] = [
     ("todo!(", "unfinished code"),
     ("unimplemented!(", "unfinished code"),
     ("#[ignore", "a test that nobody runs"),
-    ("#[should_panic", "say which error, not that something broke"),
-    (".to_string().contains(", "errors are told apart by kind, not by text"),
+    (
+        "#[should_panic",
+        "say which error, not that something broke",
+    ),
+    (
+        ".to_string().contains(",
+        "errors are told apart by kind, not by text",
+    ),
 ];
 /// Modules that say nothing about what they hold.
 const MODULES: [&str; 5] = ["utils.rs", "util.rs", "common.rs", "helpers.rs", "misc.rs"];
@@ -21,17 +27,30 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
         if path.starts_with("crates/xtask/") {
             continue;
         }
-        if MODULES.iter().any(|name| path.ends_with(&format!("/{name}"))) {
+        if MODULES
+            .iter()
+            .any(|name| path.ends_with(&format!("/{name}")))
+        {
             let what = "a module's name says what it holds".to_owned();
-            findings.push(Finding { place: path.clone(), what });
+            findings.push(Finding {
+                place: path.clone(),
+                what,
+            });
         }
-        let text = if source.is_test() { source.text.as_str() } else { source.code() };
+        let text = if source.is_test() {
+            source.text.as_str()
+        } else {
+            source.code()
+        };
         for (number, line) in text.lines().enumerate() {
             for (word, why) in FORBIDDEN {
                 let in_test_only = word.starts_with(".to_string()") && source.is_test();
                 if line.contains(word) && !in_test_only && !line.trim_start().starts_with("//") {
                     let place = format!("{path}:{}", number + 1);
-                    findings.push(Finding { place, what: format!("`{word}`: {why}") });
+                    findings.push(Finding {
+                        place,
+                        what: format!("`{word}`: {why}"),
+                    });
                 }
             }
         }

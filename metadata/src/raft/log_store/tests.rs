@@ -32,7 +32,7 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, TempDir> for Builder {
         let (log, snapshots) = (dir.path().join("log"), dir.path().join("snapshots"));
         fs::create_dir(&log).unwrap();
         fs::create_dir(&snapshots).unwrap();
-        let store = LogStore::open(&log, SMALL).unwrap();
+        let store = LogStore::open(&log, SMALL, None).unwrap();
         let (snapshots, found) = SnapshotStore::open(&snapshots, CLUSTER).unwrap();
         Ok((dir, store, StateMachine::new(CLUSTER, snapshots, found)))
     }
@@ -154,7 +154,7 @@ struct History {
 impl History {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = LogStore::open(dir.path(), SMALL).unwrap();
+        let store = LogStore::open(dir.path(), SMALL, None).unwrap();
         let frames = vec![(1, recovery::FIRST_POSITION, Model::default())];
         Self {
             dir,
@@ -237,7 +237,7 @@ impl History {
             }
             Op::Reopen => {
                 self.store.stop();
-                self.store = LogStore::open(self.dir.path(), SMALL).unwrap();
+                self.store = LogStore::open(self.dir.path(), SMALL, None).unwrap();
             }
             Op::Crash { at } => self.crash(at),
         }
@@ -258,7 +258,7 @@ impl History {
         let in_last = |frame: &&(u64, u64, Model)| frame.0 == last;
         let Some(first) = self.frames.iter().find(in_last).map(|frame| frame.1) else {
             // The head of a new file may already say what the frame after it will.
-            self.store = LogStore::open(self.dir.path(), SMALL).unwrap();
+            self.store = LogStore::open(self.dir.path(), SMALL, None).unwrap();
             return;
         };
         let path = log_path(self.dir.path(), last);
@@ -273,7 +273,7 @@ impl History {
         self.frames
             .retain(|(file, end, _)| *file < last || *end <= cut);
         self.model = self.frames.last().unwrap().2.clone();
-        self.store = LogStore::open(self.dir.path(), SMALL).unwrap();
+        self.store = LogStore::open(self.dir.path(), SMALL, None).unwrap();
         let kept = fs::metadata(&path).unwrap().len();
         assert_eq!(
             kept,
@@ -300,7 +300,7 @@ proptest! {
 }
 
 async fn filled(dir: &TempDir, options: LogStoreOptions, count: u64) -> LogStore {
-    let mut store = LogStore::open(dir.path(), options).unwrap();
+    let mut store = LogStore::open(dir.path(), options, None).unwrap();
     for index in 0..count {
         store.blocking_append([entry(1, index, 3)]).await.unwrap();
     }
@@ -337,7 +337,7 @@ async fn a_purge_removes_whole_files_and_the_state_survives() {
     store.purge(id(1, 110)).await.unwrap();
     store.stop();
     assert!(files(&dir).len() < 4, "{:?}", files(&dir));
-    let mut store = LogStore::open(dir.path(), SMALL).unwrap();
+    let mut store = LogStore::open(dir.path(), SMALL, None).unwrap();
     let model = Model::read(&mut store).await;
     assert_eq!(model.vote, Some(vote));
     assert_eq!(model.purged, Some(id(1, 110)));
@@ -377,7 +377,7 @@ fn open_damaged(
     let mut bytes = fs::read(&path).unwrap();
     damage(&mut bytes);
     fs::write(&path, bytes).unwrap();
-    LogStore::open(dir.path(), SMALL)
+    LogStore::open(dir.path(), SMALL, None)
 }
 
 #[tokio::test]
@@ -405,13 +405,13 @@ async fn damage_in_the_middle_is_refused_with_its_place() {
     let dir = tempfile::tempdir().unwrap();
     filled(&dir, SMALL, 60).await.stop();
     fs::remove_file(&files(&dir)[1]).unwrap();
-    let error = LogStore::open(dir.path(), SMALL).unwrap_err();
+    let error = LogStore::open(dir.path(), SMALL, None).unwrap_err();
     assert!(error.to_string().contains("missing"), "{error}");
 
     let dir = tempfile::tempdir().unwrap();
     filled(&dir, SMALL, 60).await.stop();
     fs::remove_file(&files(&dir)[0]).unwrap();
-    let error = LogStore::open(dir.path(), SMALL).unwrap_err();
+    let error = LogStore::open(dir.path(), SMALL, None).unwrap_err();
     assert!(error.to_string().contains("missing"), "{error}");
 }
 
@@ -453,7 +453,7 @@ async fn an_unfinished_new_file_is_removed() {
     let next = store.shared.state.lock().file + 1;
     for len in [0, 7, 32] {
         fs::write(log_path(dir.path(), next), vec![0; len]).unwrap();
-        let mut store = LogStore::open(dir.path(), SMALL).unwrap();
+        let mut store = LogStore::open(dir.path(), SMALL, None).unwrap();
         assert_eq!(Model::read(&mut store).await.entries.len(), 5);
         store.stop();
         assert!(!log_path(dir.path(), next).try_exists().unwrap());
@@ -487,7 +487,7 @@ async fn a_hole_in_the_last_group_is_torn_but_a_hole_before_it_is_damage() {
     let mut torn = group(3, 4..7);
     torn[0].fill(0);
     fs::write(&path, [whole.clone(), torn.concat()].concat()).unwrap();
-    let mut store = LogStore::open(dir.path(), LogStoreOptions::default()).unwrap();
+    let mut store = LogStore::open(dir.path(), LogStoreOptions::default(), None).unwrap();
     assert_eq!(Model::read(&mut store).await.entries.len(), 3);
     assert_eq!(fs::metadata(&path).unwrap().len(), whole.len() as u64);
     store.blocking_append([entry(2, 3, 1)]).await.unwrap();
@@ -496,7 +496,7 @@ async fn a_hole_in_the_last_group_is_torn_but_a_hole_before_it_is_damage() {
     // The same hole, but a later group says that it was synced.
     let later = group(6, 7..8);
     fs::write(&path, [whole, torn.concat(), later.concat()].concat()).unwrap();
-    let error = LogStore::open(dir.path(), LogStoreOptions::default()).unwrap_err();
+    let error = LogStore::open(dir.path(), LogStoreOptions::default(), None).unwrap_err();
     assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");
 }
 
@@ -517,7 +517,7 @@ async fn a_record_of_a_newer_version_is_named_with_its_place() {
     };
     crate::raft::wal::encode_frame(frame, &mut bytes);
     fs::write(&files(&dir)[0], bytes).unwrap();
-    let error = LogStore::open(dir.path(), SMALL).unwrap_err();
+    let error = LogStore::open(dir.path(), SMALL, None).unwrap_err();
     assert!(
         matches!(&error, OpenError::Corrupt { position, .. } if *position == place),
         "{error}"

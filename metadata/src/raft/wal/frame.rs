@@ -5,7 +5,7 @@ pub(crate) const FRAME_HEADER_LEN: usize = 25;
 
 /// Longest body that is believed: a metadata entry is far smaller, and an absurd length must not be
 /// taken for one.
-const MAX_BODY_LEN: usize = 256 * 1024 * 1024;
+pub(crate) const MAX_BODY_LEN: usize = 256 * 1024 * 1024;
 
 /// A frame in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,183 @@
+//! A broker process of a test's own, and a client that speaks any version of any API.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use strandline_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, TopicName};
+use strandline_wire::{Decodable, HeaderVersion, Request, StrBytes};
+use tempfile::TempDir;
+
+/// Nothing in these tests takes longer.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(crate) fn text(value: impl Into<String>) -> StrBytes {
+    StrBytes::from_string(value.into())
+}
+
+pub(crate) fn topic_name(name: &str) -> TopicName {
+    TopicName(text(name))
+}
+
+/// The real binary with a data directory of its own; killed at the end.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    process: Child,
+    port: u16,
+    _data: TempDir,
+}
+
+impl Broker {
+    /// Starts with these settings, and returns when clients may come.
+    pub(crate) fn start(settings: &[&str]) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strandline"));
+        command.arg("server");
+        let dir = format!("strandline.data.dir={}", data.path().display());
+        let fixed = [
+            "listeners=PLAINTEXT://127.0.0.1:0",
+            "strandline.http.listener=",
+            &dir,
+        ];
+        for setting in fixed.iter().chain(settings) {
+            command.args(["--set", setting]);
+        }
+        let mut process = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let port = port_of(&mut process);
+        Self {
+            process,
+            port,
+            _data: data,
+        }
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        let socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+        Connection { socket }
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn call<Q: Request, A: Decodable + HeaderVersion>(
+        &self,
+        version: i16,
+        request: &Q,
+    ) -> A {
+        self.connect().call(version, request)
+    }
+
+    /// A request of given bytes; the answer is read in `answer_version` with a header of
+    /// `header_version`.
+    pub(crate) fn call_raw<A: Decodable>(
+        &self,
+        key: i16,
+        version: i16,
+        answer_version: i16,
+        header_version: i16,
+        body: &[u8],
+    ) -> A {
+        let mut connection = self.connect();
+        connection.send(key, version, 1, body);
+        connection.receive(answer_version, header_version)
+    }
+
+    /// The first answers are that the coordinator is not there yet.
+    pub(crate) fn wait_for_coordinator(&self, group: &str) {
+        let deadline = Instant::now() + TIMEOUT;
+        let request = FindCoordinatorRequest::default().with_key(text(group));
+        while Instant::now() < deadline {
+            let answer: FindCoordinatorResponse = self.call(1, &request);
+            if answer.error_code == 0 {
+                return;
+            }
+            assert_eq!(answer.error_code, 15);
+        }
+        panic!("no coordinator");
+    }
+}
+
+/// Reads the address from what the broker says when it is ready.
+fn port_of(process: &mut Child) -> u16 {
+    let mut said = String::new();
+    let mut stdout = process.stdout.take().unwrap();
+    let mut byte = [0];
+    while !said.ends_with('\n') {
+        stdout
+            .read_exact(&mut byte)
+            .expect("the broker says where it listens");
+        said.push(char::from(byte[0]));
+    }
+    let address = said
+        .split("Kafka on ")
+        .nth(1)
+        .unwrap()
+        .split(',')
+        .next()
+        .unwrap();
+    address.rsplit(':').next().unwrap().parse().unwrap()
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: TcpStream,
+}
+
+impl Connection {
+    pub(crate) fn call<Q: Request, A: Decodable + HeaderVersion>(
+        &mut self,
+        version: i16,
+        request: &Q,
+    ) -> A {
+        let mut body = BytesMut::new();
+        request.encode(&mut body, version).unwrap();
+        self.send(Q::KEY, version, Q::header_version(version), &body);
+        self.receive(version, A::header_version(version))
+    }
+
+    fn send(&mut self, key: i16, version: i16, header_version: i16, body: &[u8]) {
+        let mut frame = BytesMut::new();
+        frame.put_i16(key);
+        frame.put_i16(version);
+        frame.put_i32(77);
+        frame.put_i16(4);
+        frame.put_slice(b"test");
+        if header_version >= 2 {
+            frame.put_u8(0);
+        }
+        frame.put_slice(body);
+        self.socket
+            .write_all(&(frame.len() as u32).to_be_bytes())
+            .unwrap();
+        self.socket.write_all(&frame).unwrap();
+    }
+
+    fn receive<A: Decodable>(&mut self, version: i16, header_version: i16) -> A {
+        let mut length = [0; 4];
+        self.socket.read_exact(&mut length).unwrap();
+        let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+        self.socket.read_exact(&mut frame).unwrap();
+        let mut frame = Bytes::from(frame);
+        assert_eq!(frame.split_to(4)[..], 77_i32.to_be_bytes());
+        if header_version >= 1 {
+            assert_eq!(frame.split_to(1)[..], [0]);
+        }
+        let answer = A::decode(&mut frame, version).unwrap();
+        assert!(frame.is_empty(), "{} bytes left over", frame.len());
+        answer
+    }
+}

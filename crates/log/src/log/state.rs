@@ -1,0 +1,77 @@
+//! What a log's lock guards, and what its writer is given to do.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use strandline_records::Batch;
+use strandline_types::{Offset, TopicId, TopicPartition};
+
+use crate::config::LogConfig;
+use crate::leader_epochs::LeaderEpochs;
+use crate::offsets::LogOffsets;
+use crate::producer_state::ProducerState;
+use crate::segments::Segments;
+use crate::transaction_index::AbortedTransaction;
+
+/// What the log's lock guards.
+pub(crate) struct LogState {
+    pub(crate) config: LogConfig,
+    pub(crate) segments: Segments,
+    /// Base offset of the segment that the writer is at.
+    pub(crate) writing: Offset,
+    /// What the writer has to do, in order.
+    pub(crate) pending: Vec<WriteItem>,
+    /// The writer has this log in its queue or in its hands.
+    pub(crate) is_scheduled: bool,
+    pub(crate) status: Status,
+    pub(crate) producers: ProducerState,
+    pub(crate) epochs: LeaderEpochs,
+    /// Aborted transactions that are not in their segment's file yet.
+    pub(crate) unwritten_aborts: Vec<AbortedTransaction>,
+    /// Threads that wait on `progress`.
+    pub(crate) waiters: usize,
+    /// Something was appended, or recovered, since the last clean end.
+    pub(crate) is_changed: bool,
+    /// A flush for `flush.ms` is planned.
+    pub(crate) is_flush_planned: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Open,
+    Closed,
+    Deleted,
+}
+
+/// One step of the writer.
+#[derive(Debug)]
+pub(crate) enum WriteItem {
+    Batch(Arc<Batch>),
+    /// Finish the segment being written, begin this one.
+    Roll(Box<RollItem>),
+    /// Replace `leader-epoch-checkpoint`.
+    Epochs(Box<str>),
+    /// Add to `.txnindex` of the segment being written.
+    Aborted(Box<AbortedTransaction>),
+}
+
+#[derive(Debug)]
+pub(crate) struct RollItem {
+    pub(crate) base: Offset,
+    pub(crate) producer_snapshot: bytes::Bytes,
+}
+
+/// What a log consists of when it is created or loaded.
+pub(crate) struct LogParts {
+    pub(crate) partition: TopicPartition,
+    pub(crate) topic_id: TopicId,
+    pub(crate) folder: Arc<Path>,
+    pub(crate) config: LogConfig,
+    pub(crate) segments: Segments,
+    pub(crate) producers: ProducerState,
+    pub(crate) epochs: LeaderEpochs,
+    pub(crate) offsets: LogOffsets,
+    pub(crate) recovery_point: Offset,
+    /// A clean end would find something to do.
+    pub(crate) is_changed: bool,
+}
