@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs what the test suites need on a machine that has Rust, Java with Maven, Go, Python 3.11, Node and apt; run as root.
-# Everything but kcat lands in .tools/ of the repository (or in $STRANDLINE_TOOLS). Running it again costs a fraction of a second:
+# Everything but kcat and librdkafka-dev lands in .tools/ of the repository (or in $STRANDLINE_TOOLS). Running it again costs a fraction of a second:
 # each part has a stamp that holds a checksum of the files it is made from.
 #   install.sh           everything
 #   install.sh --tiered  also a Kafka with tiered storage, which the cold parts of the suites are checked against
@@ -53,9 +53,14 @@ install_go() {
   (cd "$tests/clients/go" && go build -o "$tools/bin/franz-go-client" .)
 }
 
-if ! command -v kcat >/dev/null; then
-  echo "install: kcat"
-  apt-get install -qq -y kcat >/dev/null || { apt-get update -qq && apt-get install -qq -y kcat >/dev/null; }
+install_bench() {
+  bash "$tests/bench/load/build.sh" "$tools/bin"
+}
+
+if ! command -v kcat >/dev/null || [ ! -e /usr/include/librdkafka/rdkafka.h ]; then
+  echo "install: kcat and librdkafka-dev"
+  packages=(kcat librdkafka-dev)
+  apt-get install -qq -y "${packages[@]}" >/dev/null || { apt-get update -qq && apt-get install -qq -y "${packages[@]}" >/dev/null; }
 fi
 step python "$tests/requirements.txt"
 step kafka "$tests/kafka/pom.xml"
@@ -63,4 +68,5 @@ if [ "${1:-}" = --tiered ]; then step kafka_tiered "$tests/kafka/pom.xml"; fi
 step java "$tests/kafka/pom.xml" "$tests"/clients/java/*.java
 step node "$tests/clients/node/package-lock.json"
 [ -d "$tests/clients/node/node_modules" ] || { rm "$tools/.stamp-node" && step node "$tests/clients/node/package-lock.json"; }
+step bench "$tests"/bench/load/*
 step go "$tests"/clients/go/*.go "$tests/clients/go/go.sum"

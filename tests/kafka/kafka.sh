@@ -3,11 +3,15 @@
 #   kafka.sh CLASS ARGS...              run a Kafka tool by its simple name (TopicCommand, DumpLogSegments, ...)
 #   kafka.sh server PORT DIR [tiered]   format and run a one-node Kafka in the foreground on PORT and PORT2 (env CONTROLLER_PORT)
 # STRANDLINE_KAFKA_LIB names another folder of jars. Heap of a tool: KAFKA_TOOL_HEAP (256m), of the server: KAFKA_HEAP (512m).
+# KAFKA_JVM: options of the server's JVM in place of ours, which suit tests (a quick start, little memory) and not measurements.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 lib=${STRANDLINE_KAFKA_LIB:-$here/../../.tools/kafka/lib}
 if [ "${1:-}" = server ] && [ "${4:-}" = tiered ]; then lib=$here/../../.tools/kafka/lib-tiered; fi
-common=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "-Dlog4j2.configurationFile=$here/log4j2.properties" -cp "$lib/*")
+small=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1)
+read -ra server <<<"${KAFKA_JVM:-${small[*]}}"
+paths=("-Dlog4j2.configurationFile=$here/log4j2.properties" -cp "$lib/*")
+common=("${small[@]}" "${paths[@]}")
 
 # Classes move between packages from one Kafka to the next, so a tool is looked up by its simple name.
 class_of() {
@@ -37,4 +41,4 @@ if [ ! -e "$dir/logs/meta.properties" ]; then
   java "${common[@]}" "$(class_of StorageTool)" format -t "$(java "${common[@]}" "$(class_of StorageTool)" random-uuid)" \
     -c "$dir/server.properties" >/dev/null
 fi
-exec java "-Xmx${KAFKA_HEAP:-512m}" "${common[@]}" kafka.Kafka "$dir/server.properties"
+exec java "-Xmx${KAFKA_HEAP:-512m}" "${server[@]}" "${paths[@]}" kafka.Kafka "$dir/server.properties"

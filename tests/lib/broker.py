@@ -73,12 +73,16 @@ class Broker:
     def bootstrap(self):
         return f"127.0.0.1:{self.port}"
 
-    def start(self):
-        """Starts the process and returns when it is ready; a process that ends early raises with its last log lines."""
+    def spawn(self):
+        """Starts the process and does not wait for it."""
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 preexec_fn=die_with_parent, env={**inherited(), **self.environment(), **self.env}, cwd=self.dir)
+
+    def start(self):
+        """Starts the process and returns when it is ready; a process that ends early raises with its last log lines."""
+        self.spawn()
 
         def ready():
             if self.process.poll() is not None:

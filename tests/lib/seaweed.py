@@ -36,7 +36,9 @@ class SeaweedFS:
         log = open(self.dir / "weed.log", "ab")
         self.process = subprocess.Popen(
             [str(TOOLS / "venv/bin/weed"), "server", "-s3", f"-s3.config={self.dir / 's3.json'}", f"-dir={self.dir}", "-ip=127.0.0.1",
-             "-ip.bind=127.0.0.1", "-volume.max=200", "-master.volumeSizeLimitMB=256",
+             "-ip.bind=127.0.0.1", "-volume.max=200", "-master.volumeSizeLimitMB=256", "-master.telemetry=false",
+             # two services on ports of their own that nobody here needs, and of which only one can be on a machine
+             "-s3.port.iceberg=0", "-s3.port.lance=0",
              *(f"-{name}={port}" for name, port in self.ports.items())],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
         wait_until(lambda: self.request("GET", "/")[0] == 200, "SeaweedFS to answer", timeout=60)
@@ -66,8 +68,8 @@ class SeaweedFS:
     def environment(access_key=ACCESS_KEY, secret_key=SECRET_KEY):
         return {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key, "AWS_EC2_METADATA_DISABLED": "true"}
 
-    def request(self, method, path, body=b""):
-        """One request signed with AWS's version 4 scheme; returns (status, body)."""
+    def signed_headers(self, method, path, body=b""):
+        """The headers of one request (path with its query, if any) signed with AWS's version 4 scheme."""
         now = datetime.datetime.now(datetime.timezone.utc)
         stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
         path, _, query = path.partition("?")
@@ -83,6 +85,12 @@ class SeaweedFS:
             key = hmac.new(key, part.encode(), hashlib.sha256).digest()
         signature = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
         headers["authorization"] = f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/{scope}, SignedHeaders={names}, Signature={signature}"
+        return headers
+
+    def request(self, method, path, body=b""):
+        """Sends one signed request; returns (status, body)."""
+        headers = self.signed_headers(method, path, body)
+        path, _, query = path.partition("?")
         url = self.endpoint + quote(path) + (f"?{query}" if query else "")
         try:
             with urllib.request.urlopen(urllib.request.Request(url, data=body or None, method=method, headers=headers), timeout=10) as answer:

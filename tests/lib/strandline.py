@@ -8,7 +8,7 @@ import urllib.request
 from collections import Counter
 from pathlib import Path
 
-from broker import ROOT, Broker, die_with_parent, inherited
+from broker import ROOT, Broker
 from checks import Failed
 
 # Lines of level WARN or ERROR that are part of normal life in these tests, each with its reason.
@@ -58,9 +58,7 @@ class Strandline(Broker):
     def refuses(self, timeout=20):
         """Starts a broker that has to end by itself with an error; returns (exit code, what it said)."""
         self.log_path.write_text("")
-        with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                                            preexec_fn=die_with_parent, env={**inherited(), **self.env}, cwd=self.dir)
+        self.spawn()
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:

@@ -1,0 +1,100 @@
+"""The load: processes of tests/bench/load, each bounded in time, and the few requests that control topics."""
+
+import json
+import struct
+import subprocess
+import time
+
+import wire
+from broker import TOOLS, die_with_parent
+from checks import Failed, wait_until
+
+# A broker slower than this is broken, not slow.
+SLOWEST_BYTES_PER_S = 4_000_000
+
+
+def limit_for(payload_bytes):
+    return int(30 + payload_bytes / SLOWEST_BYTES_PER_S)
+
+
+class Load:
+    """One run of the load generator."""
+
+    def __init__(self, role, broker, topic, limit=120, properties=(), **options):
+        words = [str(TOOLS / "bin/bench-load"), role, "--brokers", broker.bootstrap, "--topic", topic, "--limit", str(limit)]
+        for name, value in options.items():
+            words += [f"--{name}", str(value)]
+        for pair in properties:
+            words += ["--property", pair]
+        self.limit = limit
+        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        preexec_fn=die_with_parent)
+        self.words = words[1:]
+
+    def wait_ready(self):
+        """Until the consumers know where they begin."""
+        line = self.process.stdout.readline()
+        if line != "ready\n":
+            self.process.kill()
+            raise Failed(f"load {' '.join(self.words)}: {line}{self.process.stderr.read()}")
+
+    def result(self):
+        """Waits for the end; the figures that the program printed."""
+        try:
+            out, err = self.process.communicate(timeout=self.limit + 10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise Failed(f"load {' '.join(self.words)}: not ended after {self.limit} s") from None
+        if self.process.returncode:
+            raise Failed(f"load {' '.join(self.words)}: exit {self.process.returncode}: {err.strip()[-500:]}")
+        return json.loads(out.strip().splitlines()[-1])
+
+
+def produce(broker, topic, payload_bytes, size=1024, **options):
+    """Produces so many bytes of values and checks that the log grew by as many records."""
+    messages = max(1, payload_bytes // size)
+    partitions = options.get("partitions", 1)
+    before = end_offsets(broker, topic, partitions)
+    found = Load("produce", broker, topic, limit_for(payload_bytes), size=size, messages=messages, **options).result()
+    grown = sum(end_offsets(broker, topic, partitions)) - sum(before)
+    if grown != messages:
+        raise Failed(f"{topic}: {messages} records acknowledged, the log grew by {grown}")
+    return found
+
+
+def consume(broker, topic, payload_bytes, **options):
+    """Reads from the beginning to the present end; the program checks that no offset is missing."""
+    return Load("consume", broker, topic, limit_for(payload_bytes * int(options.get("consumers", 1))), **options).result()
+
+
+def end_offsets(broker, topic, partitions):
+    return [wire.list_offset(broker.bootstrap, topic, partition, wire.LATEST) for partition in range(partitions)]
+
+
+def create(broker, topic, partitions, **configs):
+    """A topic whose partitions answer; dots of config names are written as underscores."""
+    code, message = wire.create_topic(broker.bootstrap, topic, partitions, {name.replace("_", "."): str(value) for name, value in configs.items()})
+    if code:
+        raise Failed(f"create {topic}: error {code} {message}")
+    wait_until(lambda: end_offsets(broker, topic, partitions) == [0] * partitions, f"{topic} to answer", 20)
+
+
+def create_hot(broker, topic, partitions):
+    """A topic for the hot path: not tiered, on either broker, so that both do the same work."""
+    create(broker, topic, partitions, remote_storage_enable="false", file_delete_delay_ms=100)
+
+
+def delete(broker, topic, timeout=20):
+    """Deletes a topic and waits until its files are gone, so that its pages do not burden the next measurement."""
+    body = wire.uvarint(2) + wire.compact(topic) + struct.pack(">i", 20000) + b"\0"
+    with wire.Connection(broker.bootstrap, timeout=30) as connection:
+        reader = connection.ask(20, 4, body)
+        reader.int32()
+        reader.uvarint()
+        reader.compact()
+        code = reader.int16()
+    if code:
+        raise Failed(f"delete {topic}: error {code}")
+    deadline = time.monotonic() + timeout
+    while any(broker.log_dir().glob(f"{topic}-*")) and time.monotonic() < deadline:
+        time.sleep(0.1)

@@ -1,0 +1,68 @@
+"""Options, and what happens in which order."""
+
+import argparse
+import datetime
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from broker import ROOT
+
+from . import accounting, history, machine, report, runner, subjects, summary
+from .scenarios import SCENARIOS, chosen
+from .sizes import FULL, SMOKE
+
+
+def options(words):
+    parser = argparse.ArgumentParser(prog="cargo xtask bench", description=__doc__.splitlines()[0], formatter_class=argparse.RawTextHelpFormatter,
+                                     epilog="scenarios:\n" + "\n".join(f"  {each.name:<17} {each.what}" for each in SCENARIOS.values()))
+    parser.add_argument("scenarios", nargs="*", metavar="scenario", help="names, or beginnings of names (all)")
+    parser.add_argument("--against", choices=("kafka",), help="take turns with Apache Kafka")
+    parser.add_argument("--rounds", type=int, help="how often each broker is started and measured (1; 3 with --against)")
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes: does everything work? in less than a minute")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="all single results, and the summary")
+    parser.add_argument("--record", action="store_true", help="add the run to docs/benchmarks/")
+    parser.add_argument("--dir", type=Path, default=ROOT / "target", help="where the brokers' data goes: choose the device (target/)")
+    parser.add_argument("--warm-mb", type=int, help="MB through each fresh broker before it is measured (1000)")
+    parser.add_argument("--hot-mb", type=int, help="MB moved in one hot measurement (1000)")
+    parser.add_argument("--cold-mb", type=int, help="MB tiered and replayed (1200)")
+    parser.add_argument("--keep-pages", action="store_true", help="cold replay: leave the store's files in the page cache")
+    parser.add_argument("--perf", type=Path, metavar="FOLDER", help="profile Strandline in each scenario (perf record, then text)")
+    parser.add_argument("--limit", type=int, help="seconds after which the whole run is ended (180 in a smoke, else 7200)")
+    return parser.parse_args(words)
+
+
+def sizes_of(asked):
+    sizes = SMOKE if asked.smoke else FULL
+    given = {"warm": asked.warm_mb, "hot": asked.hot_mb, "cold": asked.cold_mb}
+    return replace(sizes, **{name: mb * 1_000_000 for name, mb in given.items() if mb})
+
+
+def document_of(asked, bench, words, folder):
+    return {"when": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"), "commit": machine.commit(),
+            "command": " ".join(["cargo xtask bench", *words]), "machine": machine.describe(folder), "versions": subjects.versions(),
+            "sizes": asdict(bench.sizes), "rounds": bench.rounds, "summary": summary.summarize(bench.results), "runs": bench.results,
+            "failures": bench.failures}
+
+
+def main(words=None):
+    asked = options(words)
+    scenarios, sizes = chosen(asked.scenarios), sizes_of(asked)
+    accounting.limit_run(asked.limit or (180 if asked.smoke else 7200))
+    kinds = ("strandline", "kafka") if asked.against else ("strandline",)
+    rounds = asked.rounds or (3 if asked.against and not asked.smoke else 1)
+    with runner.working_folder(asked.dir) as folder:
+        bench = runner.Bench(folder, sizes, rounds, kinds, asked.keep_pages, asked.perf)
+        bench.run(scenarios)
+        document = document_of(asked, bench, words or sys.argv[1:], folder)
+    text = report.render(bench.results, bench.failures, rounds, sizes)
+    print("\n" + text, flush=True)
+    if asked.json:
+        asked.json.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    if asked.record:
+        print(f"\nrecorded in {history.record(document, text)}")
+    absurd = summary.absurd(bench.results)
+    for line in absurd:
+        print(f"ABSURD: {line}")
+    return 1 if bench.failures or absurd else 0
