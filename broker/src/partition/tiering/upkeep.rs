@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use strandline_env::{Clock, Pool};
 use strandline_log::LogError;
 use strandline_tiering::{ExpireRequest, RemotePartition, TieringError};
-use strandline_types::Offset;
 
 use crate::partition::Partition;
 
