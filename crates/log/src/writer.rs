@@ -63,7 +63,7 @@ fn serve(dir: &Arc<DirShared>, log: &Arc<Log>) -> Result<(), LogError> {
             0
         }
     });
-    let _backlog = Backlog {
+    let mut backlog = Backlog {
         dir,
         bytes: batches.sum(),
     };
@@ -78,7 +78,7 @@ fn serve(dir: &Arc<DirShared>, log: &Arc<Log>) -> Result<(), LogError> {
             });
             group.extend(batches.take(GROUP_BATCHES));
             rest = rest.get(group.len()..).unwrap_or(&[]);
-            write_group(dir, log, &group)?;
+            write_group(&mut backlog, log, &group)?;
             continue;
         }
         rest = rest.get(1..).unwrap_or(&[]);
@@ -92,6 +92,13 @@ fn serve(dir: &Arc<DirShared>, log: &Arc<Log>) -> Result<(), LogError> {
 struct Backlog<'d> {
     dir: &'d DirShared,
     bytes: usize,
+}
+
+impl Backlog<'_> {
+    fn done(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.dir.backlog_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Backlog<'_> {
@@ -171,7 +178,12 @@ fn target(log: &Log) -> Option<Target> {
 
 /// Writes consecutive batches with one call, then tells who waits for them. On an error none of
 /// them counts as written.
-fn write_group(dir: &Arc<DirShared>, log: &Arc<Log>, group: &[Arc<Batch>]) -> Result<(), LogError> {
+fn write_group(
+    backlog: &mut Backlog<'_>,
+    log: &Arc<Log>,
+    group: &[Arc<Batch>],
+) -> Result<(), LogError> {
+    let dir = backlog.dir;
     let (Some(last), Some(mut target)) = (group.last(), target(log)) else {
         return Err(LogError::corrupt(
             log.folder(),
@@ -189,8 +201,12 @@ fn write_group(dir: &Arc<DirShared>, log: &Arc<Log>, group: &[Arc<Batch>]) -> Re
     sys::write_all_vectored_at(&file, &mut pieces, target.position)
         .map_err(|e| LogError::io("write", path(), e))?;
     let end = last.header().next_offset();
-    let is_flushed = flush_if_due(dir, log, &file, &target, end)?;
+    let is_flushed = flush_if_due(log, &file, &target, end)?;
+    backlog.done(size);
     written(log, &target, size as u64, end, is_flushed)?;
+    if !is_flushed {
+        plan_flush(dir, log, target.flush_ms);
+    }
     dir.tail.enforce();
     log.notify_written(Ok(end));
     Ok(())
@@ -219,33 +235,35 @@ fn reserve(dir: &DirShared, file: &File, target: &mut Target, size: u64) {
     }
 }
 
-/// Flushes before the acknowledgement when `flush.messages` asks for it, and plans the flush that
-/// `flush.ms` asks for.
-fn flush_if_due(
-    dir: &DirShared,
-    log: &Arc<Log>,
-    file: &File,
-    target: &Target,
-    end: Offset,
-) -> Result<bool, LogError> {
-    let unflushed = end - log.recovery_point();
-    if unflushed >= target.flush_messages {
-        let path = || SegmentFile::Log.path(log.folder(), target.base);
-        file.sync_data()
-            .map_err(|e| LogError::io("flush", path(), e))?;
-        if target.position == 0 {
-            sys::sync_folder(&path())?;
-            sys::sync_folder(log.folder())?;
+/// Flushes before the acknowledgement when `flush.messages` asks for it; whether it did.
+fn flush_if_due(log: &Log, file: &File, target: &Target, end: Offset) -> Result<bool, LogError> {
+    if end - log.recovery_point() < target.flush_messages {
+        return Ok(false);
+    }
+    if log.recovery_point() < target.base {
+        match log.flush_to(target.base) {
+            // A log that is being closed or deleted is flushed, or not, by who does that.
+            Ok(()) | Err(LogError::Closed | LogError::Deleted(_)) => {}
+            Err(error) => return Err(error),
         }
-        return Ok(true);
     }
-    let is_planned = target.flush_ms == i64::MAX
-        || std::mem::replace(&mut log.lock_state().is_flush_planned, true);
-    if !is_planned {
+    let path = || SegmentFile::Log.path(log.folder(), target.base);
+    file.sync_data()
+        .map_err(|e| LogError::io("flush", path(), e))?;
+    if target.position == 0 {
+        sys::sync_folder(&path())?;
+        sys::sync_folder(log.folder())?;
+    }
+    Ok(true)
+}
+
+/// Plans the flush that `flush.ms` asks for. After the write is published, so that the flush sees
+/// it however soon it comes.
+fn plan_flush(dir: &DirShared, log: &Arc<Log>, flush_ms: i64) {
+    if flush_ms < i64::MAX && !std::mem::replace(&mut log.lock_state().is_flush_planned, true) {
         dir.janitor
-            .add(Chore::FlushDue(Arc::downgrade(log)), target.flush_ms);
+            .add(Chore::FlushDue(Arc::downgrade(log)), flush_ms);
     }
-    Ok(false)
 }
 
 /// Publishes what was written, and empties the index buffers when they are full.

@@ -90,7 +90,7 @@ impl Log {
     /// Drops what the writer has not written, because it never will be.
     pub(crate) fn drop_pending(&self, why: &LogError) {
         let mut state = self.state.lock();
-        let had = !state.pending.is_empty() || state.is_scheduled;
+        let is_lost = self.log_end_offset() > self.written_end_offset();
         let pending = std::mem::take(&mut state.pending);
         let bytes: usize = pending
             .iter()
@@ -109,7 +109,7 @@ impl Log {
         }
         self.wake_waiters(&state);
         drop(state);
-        if had {
+        if is_lost {
             self.notify_written(Err(why.clone()));
         }
     }
