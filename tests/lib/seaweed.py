@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from broker import TOOLS, die_with_parent, end_quietly, free_ports
-from checks import wait_until
+from checks import Failed, wait_until
 
 ACCESS_KEY, SECRET_KEY, REGION = "strandline-tests", "strandline-tests-secret", "us-east-1"
 
@@ -41,7 +41,10 @@ class SeaweedFS:
              "-s3.port.iceberg=0", "-s3.port.lance=0",
              *(f"-{name}={port}" for name, port in self.ports.items())],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
-        wait_until(lambda: self.request("GET", "/")[0] == 200, "SeaweedFS to answer", timeout=60)
+        try:
+            wait_until(lambda: self.request("GET", "/")[0] == 200, "SeaweedFS to answer", timeout=90)
+        except Failed as error:
+            raise Failed(f"{error}\n" + "\n".join((self.dir / "weed.log").read_text(errors="replace").splitlines()[-15:])) from None
         for bucket in self.buckets:
             wait_until(lambda: self.request("PUT", f"/{bucket}")[0] in (200, 409), f"bucket {bucket}", timeout=30)
             wait_until(lambda: self.request("PUT", f"/{bucket}/.probe", b"x")[0] == 200, f"a first object in {bucket}", timeout=60)
