@@ -28,6 +28,8 @@ def options(words):
     parser.add_argument("--hot-mb", type=int, help="MB moved in one hot measurement (1000)")
     parser.add_argument("--cold-mb", type=int, help="MB tiered and replayed (1200)")
     parser.add_argument("--keep-pages", action="store_true", help="cold replay: leave the store's files in the page cache")
+    parser.add_argument("--prime-mb", type=int, default=0,
+                        help="touch so much free memory before each measurement (see docs/benchmarks/README.md)")
     parser.add_argument("--perf", type=Path, metavar="FOLDER", help="profile Strandline in each scenario (perf record, then text)")
     parser.add_argument("--limit", type=int, help="seconds after which the whole run is ended (180 in a smoke, else 7200)")
     return parser.parse_args(words)
@@ -53,7 +55,7 @@ def main(words=None):
     kinds = ("strandline", "kafka") if asked.against else ("strandline",)
     rounds = asked.rounds or (3 if asked.against and not asked.smoke else 1)
     with runner.working_folder(asked.dir) as folder:
-        bench = runner.Bench(folder, sizes, rounds, kinds, asked.keep_pages, asked.perf)
+        bench = runner.Bench(folder, sizes, rounds, kinds, asked.keep_pages, asked.perf, asked.prime_mb)
         bench.run(scenarios)
         document = document_of(asked, bench, words or sys.argv[1:], folder)
     text = report.render(bench.results, bench.failures, rounds, sizes)

@@ -2,8 +2,10 @@
 
 import contextlib
 import shutil
+import subprocess
 import time
 
+from broker import TOOLS
 from checks import Failed
 
 from . import accounting, clients, floor, profile, subjects
@@ -12,9 +14,9 @@ from . import accounting, clients, floor, profile, subjects
 class Bench:
     """What the scenarios share: sizes, a folder on the device under test, and the results."""
 
-    def __init__(self, folder, sizes, rounds, kinds, keep_pages=False, profiles=None):
+    def __init__(self, folder, sizes, rounds, kinds, keep_pages=False, profiles=None, prime_mib=0):
         self.folder, self.sizes, self.rounds, self.kinds = folder, sizes, rounds, kinds
-        self.keep_pages, self.profiles = keep_pages, profiles
+        self.keep_pages, self.profiles, self.prime_mib = keep_pages, profiles, prime_mib
         self.results, self.failures = [], []
         self.topics = 0
 
@@ -27,6 +29,8 @@ class Bench:
     @contextlib.contextmanager
     def measured(self, broker, name=None, helpers=()):
         """Accounts for a broker, and takes its profile when one is asked for and the part has a name."""
+        if self.prime_mib:
+            prime(self.prime_mib)
         sampling = None
         if self.profiles and name and broker.kind == "strandline":
             sampling = profile.Sampling(self.profiles, name, broker.process.pid)
@@ -103,6 +107,13 @@ class Bench:
         if hasattr(target, "log_tail"):
             say(target.log_tail(12))
         self.failures.append({"round": number, "subject": kind, "scenario": name, "error": text})
+
+
+def prime(mib):
+    """Touches free memory, so that a virtual machine's host has it ready (see load/prime.c)."""
+    done = subprocess.run([str(TOOLS / "bin/bench-prime"), str(mib)], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise Failed(f"prime: {done.stderr.strip()}")
 
 
 def complain_about_panics(target):

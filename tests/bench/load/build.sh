@@ -11,3 +11,4 @@ case $(uname -m) in
 esac
 gcc "${warnings[@]}" -o "$1/bench-load" "$here"/{client,common,consume,payload,produce}.c -lrdkafka -lpthread
 gcc "${warnings[@]}" $crc -o "$1/bench-floor" "$here"/{common,floor}.c
+gcc "${warnings[@]}" -o "$1/bench-prime" "$here"/{common,prime}.c
