@@ -16,11 +16,31 @@ use strandline_wire::{
 
 fn main() -> io::Result<()> {
     let one = produce(1, 1);
-    report::<ProduceRequest>("Produce 12, 1 topic, 1 partition, 1 MiB", 0, 12, &one(1 << 20))?;
-    report::<ProduceRequest>("Produce 9, 1 topic, 1 partition, 16 KiB", 0, 9, &one(16 << 10))?;
-    report::<ProduceRequest>("Produce 3, 1 topic, 1 partition, 16 KiB", 0, 3, &one(16 << 10))?;
+    report::<ProduceRequest>(
+        "Produce 12, 1 topic, 1 partition, 1 MiB",
+        0,
+        12,
+        &one(1 << 20),
+    )?;
+    report::<ProduceRequest>(
+        "Produce 9, 1 topic, 1 partition, 16 KiB",
+        0,
+        9,
+        &one(16 << 10),
+    )?;
+    report::<ProduceRequest>(
+        "Produce 3, 1 topic, 1 partition, 16 KiB",
+        0,
+        3,
+        &one(16 << 10),
+    )?;
     let many = produce(10, 10);
-    report::<ProduceRequest>("Produce 12, 10 topics, 100 partitions", 0, 12, &many(16 << 10))?;
+    report::<ProduceRequest>(
+        "Produce 12, 10 topics, 100 partitions",
+        0,
+        12,
+        &many(16 << 10),
+    )?;
     for (topics, partitions) in [(1, 1), (1, 100), (1000, 10)] {
         let what = format!("Fetch 12, {topics} topics, {partitions} partitions each");
         report::<FetchRequest>(&what, 1, 12, &fetch(topics, partitions))?;
@@ -46,8 +66,7 @@ fn produce(topics: usize, partitions: usize) -> impl Fn(usize) -> ProduceRequest
                 .with_name(name(number))
                 .with_partition_data((0..partitions).map(partition).collect())
         };
-        ProduceRequest::default()
-            .with_topic_data((0..topics).map(topic).collect())
+        ProduceRequest::default().with_topic_data((0..topics).map(topic).collect())
     }
 }
 
@@ -72,10 +91,17 @@ fn report<T: Decodable + Encodable>(
     request: &T,
 ) -> io::Result<()> {
     let mut body = BytesMut::new();
-    request.encode(&mut body, version).map_err(io::Error::other)?;
+    request
+        .encode(&mut body, version)
+        .map_err(io::Error::other)?;
     let body = body.freeze();
     let api = served(key).ok_or_else(|| io::Error::other("not served"))?;
-    let header = RequestHeader { api, version, correlation_id: 1, client_id: None };
+    let header = RequestHeader {
+        api,
+        version,
+        correlation_id: 1,
+        client_id: None,
+    };
     let check = nanoseconds(|| check_body(api, version, black_box(&body)).is_ok());
     let stock = nanoseconds(|| T::decode(&mut black_box(body.clone()), version).is_ok());
     let both = nanoseconds(|| decode_request::<T>(&header, black_box(body.clone())).is_ok());

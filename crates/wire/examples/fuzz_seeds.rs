@@ -27,7 +27,10 @@ fn main() -> io::Result<()> {
         let bodies = (0..200).map(|seed| each::filled(&mut Filler::seeded(api, version, seed)));
         let small = bodies.filter(|body| body.len() <= MAX_BYTES);
         let Some(body) = small.max_by_key(|body| body.len()) else {
-            return Err(io::Error::other(format!("no small body of {} {version}", api.name)));
+            return Err(io::Error::other(format!(
+                "no small body of {} {version}",
+                api.name
+            )));
         };
         let frame = each::frame(api, version, &body);
         let seed = [&[ANY_FRAME], &frame[..]].concat();

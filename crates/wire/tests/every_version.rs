@@ -143,7 +143,11 @@ fn the_fuzzer_starts_from_a_frame_of_every_version() {
         let seed = std::fs::read(folder.join(format!("{}-{version}", api.name))).unwrap();
         let (header, body) = parse_header(Bytes::from(seed).slice(1..)).unwrap();
         assert_eq!((header.api, header.version), (api, version));
-        assert!(check_body(api, version, &body).is_ok(), "{} {version}", api.name);
+        assert!(
+            check_body(api, version, &body).is_ok(),
+            "{} {version}",
+            api.name
+        );
     }
 }
 
