@@ -23,7 +23,7 @@ const BASE_BYTES: usize = 1 << 20;
 /// Decoded memory that each byte of a body adds to that. Requests of real clients need 2 to 7
 /// times their size, a crafted one more than 100 times.
 const BYTES_PER_BYTE: usize = 16;
-/// What no request may exceed: some 2.7 million partitions of a fetch.
+/// What no request may exceed: some three million partitions of a fetch.
 const MAX_BYTES: usize = 256 << 20;
 
 /// Checks the body of a request, and returns how many bytes of memory the decoder will allocate
