@@ -32,6 +32,8 @@ class SeaweedFS:
         (self.dir / "s3.json").write_text(json.dumps({"identities": [
             {"name": "tests", "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
              "actions": ["Admin", "Read", "Write", "List", "Tagging"]},
+            # SeaweedFS makes a missing bucket when an Admin writes to it, so the broker gets a user who may only use buckets
+            {"name": "writer", "credentials": [{"accessKey": "writer", "secretKey": "writer-secret"}], "actions": ["Read", "Write", "List"]},
             {"name": "reader", "credentials": [{"accessKey": "reader", "secretKey": "reader-secret"}], "actions": ["Read", "List"]}]}))
         log = open(self.dir / "weed.log", "ab")
         self.process = subprocess.Popen(
@@ -68,7 +70,7 @@ class SeaweedFS:
                 "strandline.store.s3.region": REGION, "strandline.store.s3.path.style.access": "true"}
 
     @staticmethod
-    def environment(access_key=ACCESS_KEY, secret_key=SECRET_KEY):
+    def environment(access_key="writer", secret_key="writer-secret"):
         return {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key, "AWS_EC2_METADATA_DISABLED": "true"}
 
     def signed_headers(self, method, path, body=b""):
