@@ -535,3 +535,72 @@ fn many_logs_and_threads_share_the_writer() {
     assert_eq!(total, 4 * each);
     assert_eq!(dir.backlog_bytes(), 0);
 }
+
+// F-5, F-20: whatever happens meanwhile, a reader sees every record in order or is told its range
+#[test]
+fn readers_meet_no_gap_while_the_log_grows_rolls_and_shrinks() {
+    for tail in [0, 5_000] {
+        let config = LogConfig {
+            retention_bytes: 20_000,
+            ..small()
+        };
+        let fixture = Fixture::new(config, tail);
+        let log = Arc::clone(fixture.log());
+        let me = Arc::downgrade(&log);
+        log.set_on_written(Box::new(move |end| {
+            if let (Ok(end), Some(log)) = (end, me.upgrade()) {
+                log.set_high_watermark(end);
+            }
+        }));
+        let end: Offset = 2_500;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut i = 0;
+                while log.log_end_offset() < end {
+                    i += 1;
+                    let spec = Spec {
+                        value_size: i % 120,
+                        ..Spec::count(1 + i % 3)
+                    };
+                    log.append_as_leader(spec.build(), 0, 0).unwrap();
+                }
+            });
+            scope.spawn(|| {
+                while log.high_watermark() < end {
+                    log.apply_retention(0, None).unwrap();
+                }
+            });
+            for max_bytes in [1, 333, 5000] {
+                let log = &log;
+                scope.spawn(move || read_to_the_end(log, end, max_bytes));
+            }
+        });
+    }
+}
+
+fn read_to_the_end(log: &strandline_log::Log, end: Offset, max_bytes: usize) {
+    let mut at = 0;
+    while at < end {
+        let read = match log.read(at, max_bytes, log.high_watermark(), true) {
+            Ok(read) => read,
+            Err(LogError::OffsetOutOfRange {
+                local_log_start_offset,
+                ..
+            }) => {
+                assert!(local_log_start_offset > at);
+                at = local_log_start_offset;
+                continue;
+            }
+            Err(other) => panic!("{other}"),
+        };
+        let from = at;
+        for batch in read.batches().unwrap() {
+            batch.verify_crc().unwrap();
+            let header = batch.header();
+            assert!(header.base_offset == at || (header.base_offset < at && at == from));
+            at = header.next_offset();
+        }
+        assert_eq!(at, read.end_offset);
+        assert!(at <= log.high_watermark());
+    }
+}
