@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use strandline_config::{TopicConfig, TopicKind};
 use strandline_env::Pool;
-use strandline_log::{LogDir, RemoteStart};
+use strandline_log::{Log, LogDir, RemoteStart};
 use strandline_metadata::{Image, TopicImage};
 use strandline_tiering::{RemotePartitionId, RemoteTier, TieringError};
 use strandline_types::{BrokerId, LeaderEpoch, TopicId, TopicName, TopicPartition};
@@ -322,7 +322,7 @@ impl ReplicaManager {
             return Err(ErrorCode::KafkaStorageError);
         }
         let local = self.log_dir.log(&id);
-        if self.must_ask_bucket(&id, local.is_some(), config) {
+        if self.must_ask_bucket(&id, local.as_deref(), config) {
             // Retriable: clients come back until the bucket has answered (F-21).
             return Err(ErrorCode::NotLeaderOrFollower);
         }
@@ -344,9 +344,17 @@ impl ReplicaManager {
         Ok(partition)
     }
 
-    fn must_ask_bucket(&self, id: &TopicPartition, is_local: bool, config: &TopicConfig) -> bool {
+    fn must_ask_bucket(
+        &self,
+        id: &TopicPartition,
+        local: Option<&Log>,
+        config: &TopicConfig,
+    ) -> bool {
         let mut restoring = self.restoring.lock();
-        let is_doubtful = restoring.is_first_time && (!is_local || restoring.power_was_lost);
+        // No folder, a folder that may lack what was not flushed, or one that does not know where
+        // the tiered history begins.
+        let is_known = local.is_some_and(Log::is_log_start_known);
+        let is_doubtful = restoring.is_first_time && (!is_known || restoring.power_was_lost);
         if is_doubtful && self.tier.is_some() && config.remote_storage_enable {
             restoring.waiting.insert(id.clone());
         }

@@ -81,7 +81,13 @@ pub(crate) fn open_log(
             log.delete()?;
             dir.create_log_at(id.clone(), topic_id, config, &start)
         }
-        (Some(log), _) => Ok(log),
+        (Some(log), Some(start)) => {
+            if !log.is_log_start_known() {
+                log.restore_log_start_offset(start.log_start_offset)?;
+            }
+            Ok(log)
+        }
+        (Some(log), None) => Ok(log),
         (None, Some(start)) => {
             let tiered = start.next_offset;
             tracing::warn!(partition = %id, tiered, "the local copy is gone: going on from the bucket");

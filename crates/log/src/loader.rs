@@ -63,6 +63,7 @@ pub(crate) fn load(request: LoadRequest) -> Result<LogParts, LogError> {
         checkpointed.max(first_base)
     };
     let local_log_start = log_start.max(first_base);
+    let is_log_start_known = request.log_start.is_some() || log_start == 0;
     let producers = load_producers(&request, &loaded)?;
     let epochs = load_epochs(&request, &loaded, log_start)?;
     let high_watermark = request
@@ -88,6 +89,7 @@ pub(crate) fn load(request: LoadRequest) -> Result<LogParts, LogError> {
         offsets,
         recovery_point: request.recovery_point.min(log_end),
         is_changed: loaded.was_recovered || request.recovery_point != log_end,
+        is_log_start_known,
     })
 }
 

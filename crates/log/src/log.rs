@@ -12,7 +12,7 @@ mod upkeep;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
@@ -56,6 +56,7 @@ pub struct Log {
     /// Told when the writer has made progress that someone waits for.
     progress: Condvar,
     on_written: RwLock<Option<Arc<OnWritten>>>,
+    is_log_start_known: AtomicBool,
     me: Weak<Log>,
 }
 
@@ -92,6 +93,7 @@ impl Log {
             state: Mutex::new(state),
             progress: Condvar::new(),
             on_written: RwLock::new(None),
+            is_log_start_known: AtomicBool::new(parts.is_log_start_known),
             me: me.clone(),
         })
     }

@@ -221,6 +221,7 @@ impl LogDir {
             },
             recovery_point: 0,
             is_changed: false,
+            is_log_start_known: true,
         };
         let log = Log::assemble(parts, &self.shared);
         logs.insert(partition, Arc::clone(&log));

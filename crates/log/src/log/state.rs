@@ -74,4 +74,6 @@ pub(crate) struct LogParts {
     pub(crate) recovery_point: Offset,
     /// A clean end would find something to do.
     pub(crate) is_changed: bool,
+    /// False when a tiered log's start is only where the disk begins (L-26).
+    pub(crate) is_log_start_known: bool,
 }

@@ -1,5 +1,7 @@
 //! What others ask a log about itself: is it well, what is not tiered yet.
 
+use std::sync::atomic::Ordering;
+
 use strandline_types::Offset;
 
 use crate::log::{Log, Status};
@@ -17,6 +19,12 @@ impl Log {
     /// True when the log takes and gives nothing any more: its directory failed, or it is closed.
     pub fn is_offline(&self) -> bool {
         self.dir.fault().is_some() || self.state.lock().status != Status::Open
+    }
+
+    /// False after the checkpoint of a tiered log's start was lost: the log start offset is then
+    /// where the disk begins, until [`Log::restore_log_start_offset`] corrects it (L-26).
+    pub fn is_log_start_known(&self) -> bool {
+        self.is_log_start_known.load(Ordering::Acquire)
     }
 
     /// First offset of the segment that is appended to; everything below is sealed.

@@ -85,6 +85,8 @@ impl Log {
         if state.config.remote && offset >= 0 && offset < self.log_start_offset() {
             set(&self.offsets.log_start, offset);
         }
+        self.is_log_start_known
+            .store(true, std::sync::atomic::Ordering::Release);
         Ok(())
     }
 
