@@ -10,7 +10,8 @@ use strandline_metadata::{
     AlterConfigs, CreateTopics, CreatedTopic, DeletedTopic, Metadata, NewPartitions, NewTopic,
     ProducerIdBlock, RequestError, TopicRef,
 };
-use strandline_types::BrokerId;
+use strandline_telemetry::Throttle;
+use strandline_types::{BrokerId, TopicPartition};
 use tokio::sync::watch;
 
 use crate::append_room::AppendRoom;
@@ -48,9 +49,18 @@ pub(crate) struct Broker {
     pub(crate) cpu: Pool,
     /// Offset of the newest image that the partitions of this broker follow.
     pub(crate) applied: watch::Receiver<i64>,
+    /// Bounds the log lines about cold reads that take long.
+    pub(crate) slow_bucket: Throttle,
 }
 
 impl Broker {
+    /// A cold read was not done in time: said now and then, since clients only see nothing.
+    pub(crate) fn note_slow_bucket(&self, partition: &TopicPartition, wait: Duration) {
+        if let Some(unsaid) = self.slow_bucket.pass(self.clock.monotonic_ms()) {
+            tracing::warn!(%partition, ?wait, unsaid, "the bucket is slow, or does not answer: a fetch got nothing");
+        }
+    }
+
     /// Where fetch sessions get their ids from.
     pub(crate) fn random_id(&self) -> impl FnMut() -> i32 {
         || rand::random::<i32>() & i32::MAX

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use strandline_metadata::{
     BrokerRegistration, Listener as RegisteredListener, Metadata, MetadataOptions, OpenError,
     RequestError, SecurityProtocol as RegisteredProtocol,
 };
-use strandline_telemetry::MetricsRegistry;
+use strandline_telemetry::{MetricsRegistry, Throttle};
 use strandline_tiering::{RemoteTier, RemoteTierOptions, TieringError};
 use strandline_types::{BrokerId, TopicPartition};
 use tokio::net::TcpListener;
@@ -39,6 +40,9 @@ use crate::tier_scheduler;
 
 /// Tasks that do not end by themselves get this long when the broker stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Between two log lines about a slow bucket, in ms.
+const SLOW_BUCKET_INTERVAL_MS: i64 = 10_000;
 
 /// Why a broker did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +67,16 @@ pub(crate) enum ServerError {
     Bucket { url: String, source: BucketError },
     #[error("open the cold tier")]
     Tier(#[from] TieringError),
+    #[error(
+        "log directory {} belongs to a cluster, but metadata directory {} is empty: bring the \
+         metadata back, or move the log directory away",
+        log_dir.display(),
+        metadata_dir.display()
+    )]
+    MetadataGone {
+        log_dir: PathBuf,
+        metadata_dir: PathBuf,
+    },
     #[error("the metadata log failed: {0}")]
     MetadataLost(String),
     #[error("register with the controller")]
@@ -198,13 +212,16 @@ async fn open(
     let validator = Arc::new(Validator::new(Arc::clone(&live)));
     let mut options = MetadataOptions::new(config.metadata_log_dir.clone(), node_id, validator);
     options.cluster_id.clone_from(&config.strandline.cluster_id);
+    refuse_orphaned_logs(&config)?;
     let metadata = Metadata::open(options).await?;
     let cluster_id = metadata.cluster_id().to_owned();
     live.set_dynamic(&configs::dynamic(&metadata.image(), node_id));
     let io = pool("io", 4, 0)?;
     let cpu = pool("cpu", 2, 0)?;
-    let tier = open_tier(&config, &cluster_id, registry).await?;
-    let (log_dir, broken) = open_logs(&live, &metadata, node_id, &io).await?;
+    let (tier, (log_dir, broken)) = tokio::try_join!(
+        open_tier(&config, &cluster_id, registry),
+        open_logs(&live, &metadata, node_id, &io)
+    )?;
     let broker_epoch = register(&metadata, node_id, &config, sockets).await?;
     let replicas = Arc::new(ReplicaManager::new(
         node_id,
@@ -242,11 +259,25 @@ async fn open(
         io,
         cpu,
         applied,
+        slow_bucket: Throttle::new(SLOW_BUCKET_INTERVAL_MS),
     });
     // The partitions are there before the first client is.
     housekeeping::apply_image(&broker, &applied_sender).await;
     housekeeping::follow(&broker, applied_sender, shutdown);
     Ok(broker)
+}
+
+/// A log directory without its metadata: a new cluster would set its partitions aside. Nothing is
+/// written before this is clear.
+fn refuse_orphaned_logs(config: &BrokerConfig) -> Result<(), ServerError> {
+    let is_there = |dir: &Path| dir.join("meta.properties").try_exists().unwrap_or(true);
+    if is_there(&config.log_dir) && !is_there(&config.metadata_log_dir) {
+        return Err(ServerError::MetadataGone {
+            log_dir: config.log_dir.clone(),
+            metadata_dir: config.metadata_log_dir.clone(),
+        });
+    }
+    Ok(())
 }
 
 fn pool(name: &'static str, threads: usize, niceness: i32) -> Result<Pool, ServerError> {

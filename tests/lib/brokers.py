@@ -26,3 +26,7 @@ def check_log(suite, broker, allow=()):
     with suite.check("the broker's log holds no unexpected WARN, ERROR or panic"):
         lines = broker.complaints(allow)
         require(not lines, "\n".join(lines[:30]))
+    if broker.kind == "strandline" and broker.running:
+        with suite.check("the metrics page is one that a scraper takes"):
+            problems = broker.metrics_problems()
+            require(not problems, "\n".join(problems[:30]))

@@ -54,8 +54,8 @@ def dump_log_dir(log_dir, live=False):
         # the tool ends with an exception on the index of an empty log, and says nothing of an empty index
         # (and while the broker runs, an active segment's index may end in preallocated zeros)
         active = {max(folder.glob("*.log"), default=None) for folder in folders} if live else ()
-        indexes = [path.with_suffix(f".{kind}") for path in logs if path.stat().st_size and path.with_suffix(f".{kind}").stat().st_size
-                   and path not in active]
+        indexes = [path.with_suffix(f".{kind}") for path in logs if path not in active and path.stat().st_size]
+        indexes = [path for path in indexes if path.stat().st_size]
         said = "\n".join(dump(indexes, "--index-sanity-check"))
         for path in indexes:
             if f"{path} passed sanity check" not in said:

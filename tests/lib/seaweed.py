@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from broker import TOOLS, die_with_parent, end_quietly, free_ports
-from checks import wait_until
+from checks import Failed, wait_until
 
 ACCESS_KEY, SECRET_KEY, REGION = "strandline-tests", "strandline-tests-secret", "us-east-1"
 
@@ -32,6 +32,8 @@ class SeaweedFS:
         (self.dir / "s3.json").write_text(json.dumps({"identities": [
             {"name": "tests", "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
              "actions": ["Admin", "Read", "Write", "List", "Tagging"]},
+            # SeaweedFS makes a missing bucket when an Admin writes to it, so the broker gets a user who may only use buckets
+            {"name": "writer", "credentials": [{"accessKey": "writer", "secretKey": "writer-secret"}], "actions": ["Read", "Write", "List"]},
             {"name": "reader", "credentials": [{"accessKey": "reader", "secretKey": "reader-secret"}], "actions": ["Read", "List"]}]}))
         log = open(self.dir / "weed.log", "ab")
         self.process = subprocess.Popen(
@@ -41,7 +43,10 @@ class SeaweedFS:
              "-s3.port.iceberg=0", "-s3.port.lance=0",
              *(f"-{name}={port}" for name, port in self.ports.items())],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
-        wait_until(lambda: self.request("GET", "/")[0] == 200, "SeaweedFS to answer", timeout=60)
+        try:
+            wait_until(lambda: self.request("GET", "/")[0] == 200, "SeaweedFS to answer", timeout=90)
+        except Failed as error:
+            raise Failed(f"{error}\n" + "\n".join((self.dir / "weed.log").read_text(errors="replace").splitlines()[-15:])) from None
         for bucket in self.buckets:
             wait_until(lambda: self.request("PUT", f"/{bucket}")[0] in (200, 409), f"bucket {bucket}", timeout=30)
             wait_until(lambda: self.request("PUT", f"/{bucket}/.probe", b"x")[0] == 200, f"a first object in {bucket}", timeout=60)
@@ -65,7 +70,7 @@ class SeaweedFS:
                 "strandline.store.s3.region": REGION, "strandline.store.s3.path.style.access": "true"}
 
     @staticmethod
-    def environment(access_key=ACCESS_KEY, secret_key=SECRET_KEY):
+    def environment(access_key="writer", secret_key="writer-secret"):
         return {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key, "AWS_EC2_METADATA_DISABLED": "true"}
 
     def signed_headers(self, method, path, body=b""):

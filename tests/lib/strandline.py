@@ -5,6 +5,7 @@ import re
 import subprocess
 import urllib.error
 import urllib.request
+from collections import Counter
 from pathlib import Path
 
 from broker import ROOT, Broker
@@ -91,9 +92,21 @@ class Strandline(Broker):
 
     def metric(self, name, **labels):
         """The sum of the samples of `name` that carry these labels; None when there is none."""
-        found = [value for each, have, value in self.metrics()
-                 if each == name and all(have.get(key) == want for key, want in labels.items())]
-        return sum(found) if found else None
+        found = {tuple(sorted(have.items())): value for each, have, value in self.metrics()
+                 if each == name and all(have.get(key) == want for key, want in labels.items())}
+        return sum(found.values()) if found else None
+
+    def metrics_problems(self):
+        """What a scraper would refuse: samples or TYPE lines that occur twice, and names without a TYPE."""
+        status, text = self.get("/metrics")
+        samples = [line.rsplit(" ", 1)[0] for line in text.splitlines() if line and not line.startswith("#")]
+        types = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+        problems = [] if status == 200 else [f"/metrics answered {status}"]
+        problems += [f"twice: {each}" for found in (samples, types) for each, count in Counter(found).items() if count > 1]
+        known = re.compile(r"(_total|_bucket|_sum|_count|_created|_info)?$")
+        problems += sorted({f"no TYPE: {name}" for name in (each.split("{")[0] for each in samples)
+                            if name not in types and known.sub("", name, count=1) not in types})
+        return problems + [f"an empty label: {each}" for each in samples if '=""' in each]
 
     def complaints(self, allow=()):
         """Log lines of level WARN or ERROR, and panics, that no pattern allows."""

@@ -84,7 +84,7 @@ class Story:
             self.all_right("cold")
             self.all_right("hot")
         for name in ("segment_objects", "missing_objects", "short_objects", "cache_files", "manifests", "indexes", "index_garbage_after_kill",
-                     "snapshots", "checkpoints", "torn_tail", "damaged_log"):
+                     "snapshots", "lost_log_start", "checkpoints", "torn_tail", "damaged_log"):
             body = getattr(self, name)
             with self.suite.story(), self.suite.check(body.__doc__):
                 body()
@@ -196,6 +196,19 @@ class Story:
             path.write_bytes(self.chance.randbytes(max(path.stat().st_size, 50)))
         self.start()
         self.all_right("hot")
+
+    def lost_log_start(self):
+        """a lost log-start-offset-checkpoint neither hides nor deletes what is tiered"""
+        before = self.broker.metric("strandline_tiered_bytes", topic="cold")
+        for how in (lambda path: path.write_bytes(b"\xff\xfenonsense\n"), lambda path: path.unlink()):
+            self.stopped(kill=True)
+            path = self.broker.log_dir() / "log-start-offset-checkpoint"
+            if path.exists():
+                how(path)
+            self.start()
+            equal(wire.list_offset(self.broker.bootstrap, "cold", 0, wire.EARLIEST), 0, "log start")
+            equal(self.broker.metric("strandline_tiered_bytes", topic="cold"), before, "tiered bytes")
+            self.all_right("cold")
 
     def checkpoints(self):
         """checkpoint files that are garbage"""

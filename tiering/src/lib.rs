@@ -23,8 +23,8 @@ pub use manifest::{
 };
 pub use metrics::{TieringMetrics, TopicLabel};
 pub use partition::{RemotePartition, RemotePartitionId};
+pub use read::collector::RemoteRead;
 pub use read::lookup::TimestampedOffset;
-pub use read::reader::RemoteRead;
 pub use segment_object::{AbortedTransaction, BLOCK_BYTES, EpochStart};
 pub use tier::{RemoteTier, RemoteTierOptions};
 pub use upload::{SegmentSource, Uploaded};

@@ -2,6 +2,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod chunk_cache;
+pub(crate) mod collector;
 pub(crate) mod fill;
 pub(crate) mod lookup;
 pub(crate) mod plan;

@@ -81,7 +81,7 @@ impl RemoteTierOptions {
             read_ahead_budget_bytes: 128 << 20,
             fill_budget_bytes: 128 << 20,
             delete_grace_ms: 600_000,
-            manifest_grace: Duration::from_secs(3600),
+            manifest_grace: Duration::from_secs(900),
             keep_manifests: 10,
             seal_segments: 1000,
             block_bytes: BLOCK_BYTES,

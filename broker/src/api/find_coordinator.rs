@@ -9,6 +9,7 @@ use super::{RequestContext, some_text, text};
 use crate::auto_create;
 
 const KEY_TYPE_GROUP: i8 = 0;
+const KEY_TYPE_TRANSACTION: i8 = 1;
 
 pub(super) async fn handle(
     context: &RequestContext,
@@ -42,12 +43,13 @@ pub(super) async fn handle(
 async fn find(context: &RequestContext, key_type: i8, key: &str) -> Coordinator {
     let out = Coordinator::default().with_key(text(key));
     if key_type != KEY_TYPE_GROUP {
-        // Transactions and share groups are not served: their coordinators do not exist.
-        return refuse(
-            out,
-            ErrorCode::InvalidRequest,
-            "only group coordinators are served",
-        );
+        // Transactions and share groups are not served yet. For a transactional id an answer that
+        // ends the client at once: after INVALID_REQUEST librdkafka asks again until its timeout.
+        let code = match key_type {
+            KEY_TYPE_TRANSACTION => ErrorCode::TransactionalIdAuthorizationFailed,
+            _ => ErrorCode::InvalidRequest,
+        };
+        return refuse(out, code, "only group coordinators are served");
     }
     let image = context.broker.metadata.image();
     let Some(topic) = image.topics().by_name(CONSUMER_OFFSETS_TOPIC) else {

@@ -28,8 +28,6 @@ use crate::net::writer::PartQueue;
 const MAX_IN_FLIGHT: usize = 128;
 /// Room for the first read of an idle connection, in bytes.
 const READ_BYTES: usize = 64 << 10;
-/// A frame's claim is believed in steps: memory grows with what has really arrived.
-const MAX_RESERVE_BYTES: usize = 1 << 20;
 /// Responses that are ready are written together up to this size.
 const COALESCE_BYTES: usize = 256 << 10;
 
@@ -137,9 +135,12 @@ async fn read_requests(
     let limit = FrameLimit(broker.config.socket_request_max_bytes());
     let idle = broker.config.connections_max_idle();
     let mut buffer = BytesMut::new();
+    // The largest frame that this client has sent.
+    let mut largest = 0;
     loop {
         match frame_length(&buffer, limit) {
             Ok(Some(length)) if buffer.len() >= 4 + length => {
+                largest = largest.max(length);
                 buffer.advance(4);
                 let frame = buffer.split_to(length).freeze();
                 if buffer.is_empty() {
@@ -163,8 +164,11 @@ async fn read_requests(
                 continue;
             }
             Ok(Some(length)) => {
+                // A claim is believed as far as the client has kept its word: memory grows with what
+                // really arrived, and a client that sends large frames gets room for a whole one.
                 let missing = 4 + length - buffer.len();
-                buffer.reserve(missing.min(MAX_RESERVE_BYTES.max(buffer.len())));
+                let believed = READ_BYTES.max(buffer.len()).max(2 * largest);
+                buffer.reserve(missing.min(believed));
             }
             Ok(None) => {}
             Err(e) => return End::Wire(e),

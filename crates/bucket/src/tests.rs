@@ -246,7 +246,18 @@ async fn a_probe_refuses_what_is_not_fit() {
     let denied = FaultyStore::in_memory();
     denied.plan(On::Put, "", [Some(Fault::Denied)]);
     assert!(over(denied).probe().await.unwrap_err().is_denied());
-    let (_, bucket) = faulty();
+    // What passes by itself does not stop a start.
+    let (store, bucket) = faulty();
+    let weather = [
+        Some(Fault::SlowDown),
+        Some(Fault::After),
+        Some(Fault::Before),
+        Some(Fault::SlowDown),
+    ];
+    store.plan(On::Put, "", weather);
+    store.plan(On::Get, "", [Some(Fault::Before)]);
+    store.plan(On::List, "", [Some(Fault::Before)]);
+    store.plan(On::Delete, "", [Some(Fault::Before)]);
     bucket.probe().await.unwrap();
     assert_eq!(bucket.list("", None).await.unwrap(), []);
 }

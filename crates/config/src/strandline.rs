@@ -15,7 +15,7 @@ settings! {
     "Address of metrics and health, `host:port`; empty = no HTTP."
     http_listener: String = string("strandline.http.listener", "127.0.0.1:9644").check("`host:port`, or empty for no HTTP", crate::listeners::is_host_port_or_empty);
     "Id of the cluster, for a first start; unset = a new one is made and kept. A later start with another id is refused."
-    cluster_id: Option<String> = optional("strandline.cluster.id", Text).check("STRING, 1 to 64 ASCII letters, digits, `_` and `-`", is_cluster_id);
+    cluster_id: Option<String> = optional("strandline.cluster.id", Text).check("STRING, 22 characters of URL-safe base64, not all zero", is_cluster_id);
     "The bucket: `file:///directory` or `s3://bucket/prefix`."
     store_url: String = derived("strandline.store.url", Text, "`file://<strandline.data.dir>/bucket`").check("`file:///directory` or `s3://bucket/prefix` (others are not served yet)", is_store_url);
     "URL of an S3 server other than Amazon's."
@@ -48,9 +48,10 @@ fn is_filled(text: &str) -> bool {
     !text.is_empty()
 }
 
+/// As Kafka writes the 16 bytes of a random UUID.
 fn is_cluster_id(text: &str) -> bool {
-    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    (1..=64).contains(&text.len()) && text.bytes().all(legal)
+    text.parse::<strandline_types::TopicId>()
+        .is_ok_and(|id| !id.is_zero())
 }
 
 fn is_http_url(text: &str) -> bool {

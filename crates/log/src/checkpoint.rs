@@ -49,7 +49,7 @@ fn decode(text: &str) -> Option<OffsetMap> {
         let mut words = line.split_ascii_whitespace();
         let topic = TopicName::new(words.next()?).ok()?;
         let partition = words.next()?.parse().ok()?;
-        let offset = words.next()?.parse().ok()?;
+        let offset = words.next()?.parse().ok().filter(|offset| *offset >= 0)?;
         if words.next().is_some() {
             return None;
         }
@@ -75,6 +75,7 @@ mod tests {
             "0\n2\na 1 1\n",
             "0\n1\na 1\n",
             "0\n1\na/b 1 1\n",
+            "0\n1\na 1 -1\n",
         ] {
             assert!(decode(bad).is_none(), "{bad:?}");
         }

@@ -120,6 +120,20 @@ impl LogError {
         }
     }
 
+    /// True when the process or the system has no file handle left.
+    pub(crate) fn is_out_of_handles(&self) -> bool {
+        let Self::Io { source, .. } = self else {
+            return false;
+        };
+        let errno = source
+            .raw_os_error()
+            .map(rustix::io::Errno::from_raw_os_error);
+        matches!(
+            errno,
+            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)
+        )
+    }
+
     /// True when the file was not there (it was renamed or removed meanwhile).
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)

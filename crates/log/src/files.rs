@@ -12,6 +12,8 @@ use crate::error::LogError;
 use crate::segment::SegmentFile;
 use crate::sys;
 
+const SPARE_TRIES: usize = 8;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FileKey {
     /// Number of the log, unique in the process's life.
@@ -62,10 +64,25 @@ impl FileCache {
         let file = Arc::new(file);
         let mut inner = self.inner.lock();
         if inner.files.len() >= self.capacity {
-            inner.drop_oldest(self.capacity);
+            inner.drop_oldest(self.capacity / 8);
         }
         let now = inner.uses;
         Ok(Arc::clone(&inner.files.entry(key).or_insert((file, now)).0))
+    }
+
+    /// Does `work`; when it finds no free handle, gives up cached ones and tries again. Others may
+    /// take them at the same time, so more than once.
+    pub(crate) fn spare<T>(&self, work: impl Fn() -> Result<T, LogError>) -> Result<T, LogError> {
+        for _ in 0..SPARE_TRIES {
+            match work() {
+                Err(error) if error.is_out_of_handles() => {
+                    tracing::warn!(%error, "no free file handle, giving up cached ones");
+                    self.inner.lock().drop_oldest(self.capacity / 2);
+                }
+                other => return other,
+            }
+        }
+        work()
     }
 
     /// Drops the handles of the segments of `log` for which `gone` holds.
@@ -78,14 +95,12 @@ impl FileCache {
 }
 
 impl Inner {
-    /// Drops the eighth that was not used for longest, so that the search for it is rare.
-    fn drop_oldest(&mut self, capacity: usize) {
+    /// Drops those `count` that were not used for longest; several, so that the search is rare.
+    fn drop_oldest(&mut self, count: usize) {
         let mut uses: Vec<u64> = self.files.values().map(|(_, used)| *used).collect();
         uses.sort_unstable();
-        let Some(limit) = uses.get(capacity / 8) else {
-            return;
-        };
-        self.files.retain(|_, (_, used)| *used > *limit);
+        let limit = uses.get(count).or(uses.last()).copied().unwrap_or(0);
+        self.files.retain(|_, (_, used)| *used > limit);
     }
 }
 

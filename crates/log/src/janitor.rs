@@ -18,8 +18,8 @@ use crate::sys;
 /// Something to do, now or later.
 #[derive(Debug)]
 pub(crate) enum Chore {
-    /// Flush a log up to an offset and move its recovery point.
-    Flush(Weak<Log>, Offset),
+    /// Flush a rolled segment, from its base offset to the next one, and all before it.
+    FlushRolled(Weak<Log>, Offset, Offset),
     /// Flush a log that has had unflushed data for `flush.ms`.
     FlushDue(Weak<Log>),
     /// Remove files.
@@ -112,9 +112,9 @@ impl Janitor {
     pub(crate) fn run(dir: &Arc<DirShared>) {
         while let Some(chore) = dir.janitor.next() {
             match chore {
-                Chore::Flush(log, offset) => {
+                Chore::FlushRolled(log, base, next) => {
                     if let Some(log) = log.upgrade() {
-                        report(dir, log.flush_to(offset));
+                        report(dir, log.flush_rolled(base, next));
                     }
                 }
                 Chore::FlushDue(log) => {

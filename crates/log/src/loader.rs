@@ -222,7 +222,10 @@ fn load_epochs(
         );
         Ok(())
     })?;
-    changed |= epochs.truncate_from_start(log_start);
+    // Without its checkpoint the start of a tiered log is not known yet (L-26, S-13).
+    if !request.config.remote || request.log_start.is_some() {
+        changed |= epochs.truncate_from_start(log_start);
+    }
     if changed {
         let path = folder.join(crate::leader_epochs::FILE_NAME);
         sys::replace_file(&path, epochs.encode().as_bytes(), false)?;

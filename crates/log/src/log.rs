@@ -36,7 +36,8 @@ pub use status::Behind;
 pub use time_lookup::TimestampedOffset;
 pub use upkeep::RetentionOutcome;
 
-/// Called when the writer has written up to an offset (exclusive), or cannot any more.
+/// Called when the writer has written up to an offset (exclusive), or will not write all that was
+/// appended any more. Compare with `written_end_offset()` then: what is below it is written.
 pub type OnWritten = Box<dyn Fn(Result<Offset, LogError>) + Send + Sync>;
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -281,7 +282,9 @@ impl Log {
             base,
             kind,
         };
-        self.dir.files.open(key, &self.folder, create)
+        self.dir
+            .files
+            .spare(|| self.dir.files.open(key, &self.folder, create))
     }
 
     pub(crate) fn shared(&self) -> Option<Arc<Self>> {

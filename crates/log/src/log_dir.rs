@@ -16,10 +16,10 @@ use strandline_types::{BrokerId, TopicId, TopicPartition};
 use crate::config::LogConfig;
 use crate::dir::{DirShared, OnOffline};
 use crate::error::{LogError, StorageFault};
-use crate::janitor::Janitor;
+use crate::janitor::{Chore, Janitor};
 use crate::leader_epochs::LeaderEpochs;
 use crate::loader;
-use crate::log::{Log, LogParts};
+use crate::log::{Log, LogParts, marked_name};
 use crate::offsets::LogOffsets;
 use crate::producer_state::ProducerState;
 use crate::segment::{Segment, SegmentFile};
@@ -184,6 +184,7 @@ impl LogDir {
     ) -> Result<Arc<Log>, LogError> {
         self.shared.check_running()?;
         let folder: Arc<Path> = self.path().join(partition.to_string()).into();
+        // Held meanwhile, so that two cannot make the same one.
         let mut logs = self.shared.logs.write();
         match fs::create_dir(&folder) {
             Ok(()) => {}
@@ -192,9 +193,14 @@ impl LogDir {
             }
             Err(e) => return Err(LogError::io("create", folder.to_path_buf(), e)),
         }
-        partition_metadata::write(&folder, topic_id)?;
         let path = SegmentFile::Log.path(&folder, 0);
-        sys::open(&path, true).map_err(|e| LogError::io("create", path.clone(), e))?;
+        let made = partition_metadata::write(&folder, topic_id).and_then(|()| {
+            sys::open(&path, true).map_err(|e| LogError::io("create", path.clone(), e))
+        });
+        if let Err(error) = made {
+            let _ = fs::remove_dir_all(&folder); // half a log would be in the way of the next try
+            return Err(error);
+        }
         let now_ms = loader::modified_ms(&path);
         let active = Segment::new(0, now_ms, crate::log::jitter(config.segment_jitter_ms));
         let parts = LogParts {
@@ -219,6 +225,24 @@ impl LogDir {
         let log = Log::assemble(parts, &self.shared);
         logs.insert(partition, Arc::clone(&log));
         Ok(log)
+    }
+
+    /// Deletes the folder of a partition that is not loaded (one of [`LoadedLogs::failed`]): renamed
+    /// at once, removed in the background. A folder that is not there is fine.
+    pub fn delete_unloaded(&self, partition: &TopicPartition) -> Result<(), LogError> {
+        if self.shared.logs.read().contains_key(partition) {
+            return Err(LogError::AlreadyExists(partition.clone()));
+        }
+        let folder = self.path().join(partition.to_string());
+        let target = self.path().join(marked_name(partition, "delete"));
+        match fs::rename(&folder, &target) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(LogError::io("rename", folder, e)),
+            Ok(()) => {
+                self.shared.janitor.add(Chore::RemoveFolder(target), 0);
+                Ok(())
+            }
+        }
     }
 
     /// Writes the recovery point, log start offset and high watermark checkpoints if anything in

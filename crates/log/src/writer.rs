@@ -63,7 +63,7 @@ fn serve(dir: &Arc<DirShared>, log: &Arc<Log>) -> Result<(), LogError> {
             0
         }
     });
-    let _backlog = Backlog {
+    let mut backlog = Backlog {
         dir,
         bytes: batches.sum(),
     };
@@ -78,7 +78,7 @@ fn serve(dir: &Arc<DirShared>, log: &Arc<Log>) -> Result<(), LogError> {
             });
             group.extend(batches.take(GROUP_BATCHES));
             rest = rest.get(group.len()..).unwrap_or(&[]);
-            write_group(dir, log, &group)?;
+            write_group(&mut backlog, log, &group)?;
             continue;
         }
         rest = rest.get(1..).unwrap_or(&[]);
@@ -92,6 +92,13 @@ fn serve(dir: &Arc<DirShared>, log: &Arc<Log>) -> Result<(), LogError> {
 struct Backlog<'d> {
     dir: &'d DirShared,
     bytes: usize,
+}
+
+impl Backlog<'_> {
+    fn done(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.dir.backlog_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Backlog<'_> {
@@ -123,7 +130,8 @@ fn do_item(dir: &Arc<DirShared>, log: &Arc<Log>, item: &WriteItem) -> Result<(),
         WriteItem::Roll(roll) => roll_files(dir, log, roll),
         WriteItem::Epochs(text) => {
             let path = log.folder().join(leader_epochs::FILE_NAME);
-            sys::replace_file(&path, text.as_bytes(), false)
+            dir.files
+                .spare(|| sys::replace_file(&path, text.as_bytes(), false))
         }
         WriteItem::Aborted(aborted) => {
             let base = log.lock_state().writing;
@@ -170,7 +178,12 @@ fn target(log: &Log) -> Option<Target> {
 
 /// Writes consecutive batches with one call, then tells who waits for them. On an error none of
 /// them counts as written.
-fn write_group(dir: &Arc<DirShared>, log: &Arc<Log>, group: &[Arc<Batch>]) -> Result<(), LogError> {
+fn write_group(
+    backlog: &mut Backlog<'_>,
+    log: &Arc<Log>,
+    group: &[Arc<Batch>],
+) -> Result<(), LogError> {
+    let dir = backlog.dir;
     let (Some(last), Some(mut target)) = (group.last(), target(log)) else {
         return Err(LogError::corrupt(
             log.folder(),
@@ -188,8 +201,12 @@ fn write_group(dir: &Arc<DirShared>, log: &Arc<Log>, group: &[Arc<Batch>]) -> Re
     sys::write_all_vectored_at(&file, &mut pieces, target.position)
         .map_err(|e| LogError::io("write", path(), e))?;
     let end = last.header().next_offset();
-    let is_flushed = flush_if_due(dir, log, &file, &target, end)?;
+    let is_flushed = flush_if_due(log, &file, &target, end)?;
+    backlog.done(size);
     written(log, &target, size as u64, end, is_flushed)?;
+    if !is_flushed {
+        plan_flush(dir, log, target.flush_ms);
+    }
     dir.tail.enforce();
     log.notify_written(Ok(end));
     Ok(())
@@ -218,29 +235,35 @@ fn reserve(dir: &DirShared, file: &File, target: &mut Target, size: u64) {
     }
 }
 
-/// Flushes before the acknowledgement when `flush.messages` asks for it, and plans the flush that
-/// `flush.ms` asks for.
-fn flush_if_due(
-    dir: &DirShared,
-    log: &Arc<Log>,
-    file: &File,
-    target: &Target,
-    end: Offset,
-) -> Result<bool, LogError> {
-    let unflushed = end - log.recovery_point();
-    if unflushed >= target.flush_messages {
-        let path = || SegmentFile::Log.path(log.folder(), target.base);
-        file.sync_data()
-            .map_err(|e| LogError::io("flush", path(), e))?;
-        return Ok(true);
+/// Flushes before the acknowledgement when `flush.messages` asks for it; whether it did.
+fn flush_if_due(log: &Log, file: &File, target: &Target, end: Offset) -> Result<bool, LogError> {
+    if end - log.recovery_point() < target.flush_messages {
+        return Ok(false);
     }
-    let is_planned = target.flush_ms == i64::MAX
-        || std::mem::replace(&mut log.lock_state().is_flush_planned, true);
-    if !is_planned {
+    if log.recovery_point() < target.base {
+        match log.flush_to(target.base) {
+            // A log that is being closed or deleted is flushed, or not, by who does that.
+            Ok(()) | Err(LogError::Closed | LogError::Deleted(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let path = || SegmentFile::Log.path(log.folder(), target.base);
+    file.sync_data()
+        .map_err(|e| LogError::io("flush", path(), e))?;
+    if target.position == 0 {
+        sys::sync_folder(&path())?;
+        sys::sync_folder(log.folder())?;
+    }
+    Ok(true)
+}
+
+/// Plans the flush that `flush.ms` asks for. After the write is published, so that the flush sees
+/// it however soon it comes.
+fn plan_flush(dir: &DirShared, log: &Arc<Log>, flush_ms: i64) {
+    if flush_ms < i64::MAX && !std::mem::replace(&mut log.lock_state().is_flush_planned, true) {
         dir.janitor
-            .add(Chore::FlushDue(Arc::downgrade(log)), target.flush_ms);
+            .add(Chore::FlushDue(Arc::downgrade(log)), flush_ms);
     }
-    Ok(false)
 }
 
 /// Publishes what was written, and empties the index buffers when they are full.
@@ -355,13 +378,16 @@ fn roll_files(dir: &DirShared, log: &Arc<Log>, roll: &RollItem) -> Result<(), Lo
     };
     seal_files(log, sealed)?;
     let snapshot = SegmentFile::ProducerSnapshot.path(log.folder(), roll.base);
-    sys::replace_file(&snapshot, &roll.producer_snapshot, false)?;
+    dir.files
+        .spare(|| sys::replace_file(&snapshot, &roll.producer_snapshot, false))?;
     log.open_file(roll.base, SegmentFile::Log, true)?;
     let mut state = log.lock_state();
     state.writing = roll.base;
     log.wake_waiters(&state);
     drop(state);
-    dir.janitor
-        .add(Chore::Flush(Arc::downgrade(log), roll.base), 0);
+    dir.janitor.add(
+        Chore::FlushRolled(Arc::downgrade(log), sealed, roll.base),
+        0,
+    );
     Ok(())
 }

@@ -10,4 +10,5 @@ mod model;
 mod recovery;
 mod rules;
 mod support;
+mod times;
 mod upkeep;

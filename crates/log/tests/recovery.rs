@@ -91,10 +91,29 @@ fn damage_below_the_recovery_point_is_an_error_not_a_cut() {
     fs::write(&path, &whole[..whole.len() - 5]).unwrap();
     let error = fixture.try_load().unwrap_err();
     assert!(matches!(error, LogError::Corrupt { .. }), "{error}");
+    // The others are not concerned, and this one can be given up.
+    let tp = crate::support::partition();
+    let other = fixture
+        .dir()
+        .create_log(tp.clone(), fixture.topic_id, small());
+    assert!(matches!(other, Err(LogError::AlreadyExists(_))));
     fixture.crash();
     fs::write(&path, whole).unwrap();
     fixture.load();
     assert_eq!(fixture.log().log_end_offset(), 60);
+    assert!(matches!(
+        fixture.dir().delete_unloaded(&tp),
+        Err(LogError::AlreadyExists(_))
+    ));
+    fixture.crash();
+    fixture.open_dir();
+    fixture.dir().delete_unloaded(&tp).unwrap();
+    fixture.dir().delete_unloaded(&tp).unwrap();
+    let fresh = fixture
+        .dir()
+        .create_log(tp, fixture.topic_id, small())
+        .unwrap();
+    assert_eq!(fresh.log_end_offset(), 0);
 }
 
 // L-21
@@ -133,13 +152,11 @@ fn missing_short_and_corrupt_indexes_are_rebuilt() {
 #[test]
 fn a_clean_end_leaves_complete_files() {
     let mut fixture = filled(30);
-    fixture.put(
-        Spec {
-            producer: Some((9, 1, 0)),
-            ..Spec::count(3)
-        }
-        .build(),
-    );
+    let last = Spec {
+        producer: Some((9, 1, 0)),
+        ..Spec::at(&[1000, 5000, 2000])
+    };
+    fixture.put(last.build());
     let end = fixture.log().log_end_offset();
     fixture.close();
     let marker = fixture.temp.path().join(".kafka_cleanshutdown");
@@ -152,6 +169,12 @@ fn a_clean_end_leaves_complete_files() {
     assert_eq!(fixture.files_with(".index"), bases);
     assert_eq!(fixture.files_with(".timeindex"), bases);
     assert_eq!(fixture.files_with(".txnindex"), []);
+    // The time index ends with the greatest timestamp and its batch's last offset.
+    let active = *bases.last().unwrap();
+    let times = fs::read(fixture.file(active, "timeindex")).unwrap();
+    let mut entry = 5000_i64.to_be_bytes().to_vec();
+    entry.extend_from_slice(&((end - 1 - active) as u32).to_be_bytes());
+    assert_eq!(times[times.len() - 12..], entry);
     let snapshots = fixture.files_with(".snapshot");
     assert_eq!(snapshots, [&bases[1..], &[end]].concat());
     let text = |name: &str| fs::read_to_string(fixture.temp.path().join(name)).unwrap();
@@ -170,13 +193,7 @@ fn a_clean_end_leaves_complete_files() {
     assert!(fixture.dir().was_closed_cleanly());
     assert!(!marker.try_exists().unwrap());
     assert_eq!(fixture.log().topic_id(), fixture.topic_id);
-    let again = fixture.put(
-        Spec {
-            producer: Some((9, 1, 0)),
-            ..Spec::count(3)
-        }
-        .build(),
-    );
+    let again = fixture.put(last.build());
     assert!(again.duplicate);
     assert_eq!(again.last_offset, end - 1);
     fixture.crash();

@@ -1,4 +1,5 @@
 //! The length in front of each frame (W-1).
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use crate::error::WireError;
 

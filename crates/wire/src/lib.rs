@@ -1,8 +1,10 @@
 //! The Kafka wire protocol: frames, headers, versions, messages, error codes.
 //!
 //! The only crate that knows `kafka-protocol`. A record set is opaque [`bytes::Bytes`] here.
+#![forbid(unsafe_code)]
 
 mod api;
+mod bounds;
 mod error;
 mod error_code;
 mod fetch_response;
@@ -11,7 +13,8 @@ mod header;
 mod response;
 
 pub use api::{Api, ServedApi, served, served_apis};
-pub use error::WireError;
+pub use bounds::check_body;
+pub use error::{BodyFault, WireError};
 pub use error_code::ErrorCode;
 pub use fetch_response::{
     AbortedTransaction, EpochEndOffset, FetchPartitionHead, FetchResponseHead, FetchTopicHead,

@@ -4,14 +4,17 @@ use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::protocol::{Decodable, Encodable};
 
 use crate::api::ServedApi;
+use crate::bounds::check_body;
 use crate::error::WireError;
 use crate::header::RequestHeader;
 
-/// Decodes the body of a request. Errors: malformed, or bytes left over.
+/// Decodes the body of a request after [`check_body`] has found it sound, so that memory stays in
+/// proportion to the body. Errors: those of the check.
 pub fn decode_request<T: Decodable>(
     header: &RequestHeader,
     mut body: Bytes,
 ) -> Result<T, WireError> {
+    check_body(header.api, header.version, &body)?;
     let fault = |reason: String| WireError::Body {
         api: header.api.name,
         version: header.version,

@@ -16,11 +16,19 @@ pub(crate) fn run(seconds: u32) -> Result<(), Failure> {
     install()?;
     for (folder, target) in TARGETS {
         say(&format!("-- fuzz {folder} {target} for {seconds} s\n"));
+        let folder = root().join(folder);
+        // What the fuzzer finds worth keeping; the seeds are only read.
+        let corpus = folder.join("corpus").join(target);
+        std::fs::create_dir_all(&corpus)
+            .map_err(|e| Failure(format!("create {}: {e}", corpus.display())))?;
         program(
             Command::new("cargo")
                 .args(["fuzz", "run", "--fuzz-dir"])
-                .arg(root().join(folder))
-                .args(["--sanitizer", "none", target, "--"])
+                .arg(&folder)
+                .args(["--sanitizer", "none", target])
+                .arg(&corpus)
+                .arg(folder.join("seeds").join(target))
+                .arg("--")
                 .arg(format!("-max_total_time={seconds}"))
                 .args(["-rss_limit_mb=4096", "-timeout=20", "-print_final_stats=1"])
                 .env("RUSTC_BOOTSTRAP", "1"),

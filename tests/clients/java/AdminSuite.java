@@ -1,5 +1,6 @@
 import static java.util.concurrent.TimeUnit.SECONDS;
 
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -61,8 +62,11 @@ public final class AdminSuite {
 
     private static void make(String topic, int partitions, Map<String, String> configs) throws Exception {
         Checks.get(admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1).configs(configs))).all());
-        Checks.eventually(topic + " to be seen", 10, () -> Checks.get(admin.describeTopics(List.of(topic)).allTopicNames())
-            .get(topic).partitions().stream().allMatch(each -> each.leader() != null && !each.leader().isEmpty()));
+        Map<TopicPartition, OffsetSpec> ends = new HashMap<>();
+        for (int partition = 0; partition < partitions; partition++) {
+            ends.put(new TopicPartition(topic, partition), OffsetSpec.latest());
+        }
+        Checks.eventually(topic + " to answer", 10, () -> Checks.get(admin.listOffsets(ends).all()).size() == partitions);
     }
 
     private static void fill(String topic, int partition, int count) throws Exception {

@@ -10,18 +10,20 @@
 //! again that was taken long ago. Hence a head that was not confirmed for a quarter of the grace is
 //! read again before the write, and a write that took long is checked against a listing after it.
 
+mod load;
+mod upkeep;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use strandline_bucket::{Bucket, Outcome, PutNew};
-use strandline_types::{LeaderEpoch, NO_PARTITION_LEADER_EPOCH, TopicId};
+use strandline_types::{LeaderEpoch, TopicId};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-use super::{Manifest, Superseded, encode_sealed};
+use super::{Manifest, Superseded};
 use crate::error::TieringError;
 use crate::invariants;
 use crate::key::PartitionKeys;
@@ -85,9 +87,6 @@ impl std::fmt::Debug for Chain {
             .finish_non_exhaustive()
     }
 }
-
-/// Old manifests worth a request.
-const PRUNE_AT_ONCE: usize = 8;
 
 impl Chain {
     /// Reads the newest manifest. The epoch takes effect with the first write.
@@ -249,109 +248,6 @@ impl Chain {
         let wall = head.confirmed.1.elapsed().unwrap_or(Duration::MAX);
         head.confirmed.0.elapsed() > limit || wall > limit
     }
-
-    async fn newest_number(&self) -> Result<Option<u64>, TieringError> {
-        // Listing from what we know would miss a chain that was deleted and begun again.
-        let listed = self.bucket.list(&self.keys.manifests(), None).await?;
-        Ok(listed
-            .iter()
-            .filter_map(|object| self.keys.parse_manifest(&object.key))
-            .max())
-    }
-
-    async fn reload(&self, head: &mut Head) -> Result<(), TieringError> {
-        // The newest may be pruned between the listing and the read only if the chain went on.
-        for _ in 0..3 {
-            let started = now();
-            let Some(number) = self.newest_number().await? else {
-                self.publish(head, Arc::new(self.identity.empty()), started);
-                return Ok(());
-            };
-            if head.certain && number == head.manifest.number {
-                head.confirmed = started;
-                return Ok(());
-            }
-            let key = self.keys.manifest(number);
-            let manifest = match self.read(&key, number).await {
-                Err(TieringError::Bucket(error)) if error.is_not_found() => continue,
-                other => other?,
-            };
-            self.publish(head, Arc::new(manifest), started);
-            return Ok(());
-        }
-        Err(TieringError::corrupt(
-            &self.keys.manifests(),
-            "its newest manifest keeps vanishing",
-        ))
-    }
-
-    async fn read(&self, key: &str, number: u64) -> Result<Manifest, TieringError> {
-        let bytes = self.bucket.get(key).await?;
-        match self.decode(key, &bytes, number) {
-            Err(error) if error.is_corruption() => {
-                // Damage on the way here may be gone the second time.
-                let again = self.bucket.get(key).await?;
-                self.decode(key, &again, number)
-            }
-            other => other,
-        }
-    }
-
-    fn decode(&self, key: &str, bytes: &Bytes, number: u64) -> Result<Manifest, TieringError> {
-        let manifest = Manifest::decode(key, bytes)?;
-        let ours = manifest.cluster_id == self.identity.cluster_id
-            && manifest.topic_id == self.identity.topic_id
-            && manifest.partition == self.identity.partition
-            && manifest.number == number;
-        if ours {
-            Ok(manifest)
-        } else {
-            Err(TieringError::corrupt(
-                key,
-                "it is the manifest of another place",
-            ))
-        }
-    }
-
-    async fn seal_old_segments(&self, next: &mut Manifest) -> Result<(), TieringError> {
-        if next.inline.len() < self.options.seal_segments.max(1) {
-            return Ok(());
-        }
-        let sealed = encode_sealed(next.topic_id, next.partition, &next.inline);
-        if let Some((pointer, bytes)) = sealed {
-            self.bucket
-                .put(&self.keys.absolute(&pointer.relative), bytes)
-                .await?;
-            next.sealed.push(pointer);
-            next.inline.clear();
-        }
-        Ok(())
-    }
-
-    /// Deletes manifests that are old enough. Those that could not be deleted stay listed.
-    async fn prune(&self, next: &mut Manifest, now_ms: i64) {
-        let grace_ms = i64::try_from(self.options.manifest_grace.as_millis()).unwrap_or(i64::MAX);
-        let newest_kept = next.number.saturating_sub(self.options.keep_manifests);
-        let old =
-            |s: &Superseded| s.number < newest_kept && s.at_ms.saturating_add(grace_ms) <= now_ms;
-        let due: Vec<u64> = next
-            .superseded
-            .iter()
-            .filter(|s| old(s))
-            .map(|s| s.number)
-            .collect();
-        if due.len() < PRUNE_AT_ONCE {
-            return;
-        }
-        let keys: Vec<String> = due
-            .iter()
-            .map(|number| self.keys.manifest(*number))
-            .collect();
-        match self.bucket.delete_many(&keys).await {
-            Ok(()) => next.superseded.retain(|s| !due.contains(&s.number)),
-            Err(error) => tracing::debug!(%error, "old manifests stay for now"),
-        }
-    }
 }
 
 fn fence(manifest: &Manifest, epoch: LeaderEpoch) -> Result<(), TieringError> {
@@ -367,27 +263,4 @@ fn fence(manifest: &Manifest, epoch: LeaderEpoch) -> Result<(), TieringError> {
 
 fn now() -> (Instant, SystemTime) {
     (Instant::now(), SystemTime::now())
-}
-
-impl ChainIdentity {
-    fn empty(&self) -> Manifest {
-        Manifest {
-            number: 0,
-            writer_id: self.writer_id,
-            broker_id: self.broker_id,
-            leader_epoch: NO_PARTITION_LEADER_EPOCH,
-            created_ms: 0,
-            cluster_id: self.cluster_id.clone(),
-            topic_id: self.topic_id,
-            topic: self.topic.clone(),
-            partition: self.partition,
-            deleted: false,
-            log_start_offset: 0,
-            epochs: Vec::new(),
-            sealed: Vec::new(),
-            inline: Vec::new(),
-            pending_deletes: Vec::new(),
-            superseded: Vec::new(),
-        }
-    }
 }

@@ -169,3 +169,39 @@ impl SealedLists {
         Err(TieringError::corrupt(&key, why))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::manifest::tests_support::entry;
+
+    #[test]
+    fn a_list_reads_back() {
+        let entries = [entry(0, 9), entry(10, 19)];
+        let (pointer, bytes) = encode_sealed(TopicId::ZERO, 0, &entries).unwrap();
+        assert_eq!(decode_sealed(&pointer, &bytes).unwrap(), entries);
+        assert_eq!(
+            (pointer.base_offset, pointer.last_offset, pointer.count),
+            (0, 19, 2)
+        );
+        assert_eq!((pointer.min_timestamp, pointer.max_timestamp), (0, 19));
+        let (other, _) = encode_sealed(TopicId::ZERO, 0, &entries[..1]).unwrap();
+        assert!(decode_sealed(&other, &bytes).is_err());
+        assert!(encode_sealed(TopicId::ZERO, 0, &[]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn damage_is_seen(at in any::<prop::sample::Index>(), bit in 0_u8..8, cut in any::<prop::sample::Index>()) {
+            let entries = [entry(0, 9), entry(10, 19)];
+            let (pointer, good) = encode_sealed(TopicId::ZERO, 0, &entries).unwrap();
+            let mut bad = good.to_vec();
+            let at = at.index(bad.len());
+            bad[at] ^= 1 << bit;
+            prop_assert!(decode_sealed(&pointer, &bad).is_err());
+            prop_assert!(decode_sealed(&pointer, &good[..cut.index(good.len())]).is_err());
+        }
+    }
+}

@@ -65,6 +65,25 @@ impl ManifestView {
         self.manifest.segment_count()
     }
 
+    /// True when some segment may be older than `cutoff_ms`, as far as the manifest itself tells;
+    /// false is certain. Asks the store for nothing.
+    pub fn may_hold_older_than(&self, cutoff_ms: i64) -> bool {
+        let first = self.manifest.inline.first();
+        self.manifest
+            .sealed
+            .first()
+            .is_some_and(|list| list.min_timestamp <= cutoff_ms)
+            || first.is_some_and(|entry| entry.retention_timestamp() <= cutoff_ms)
+    }
+
+    /// True when objects that left the log may be deleted from the store now.
+    pub fn has_due_deletes(&self, now_ms: i64) -> bool {
+        self.manifest
+            .pending_deletes
+            .iter()
+            .any(|object| object.due_ms <= now_ms)
+    }
+
     /// Where each leader epoch of the tiered range begins, oldest first (S-13).
     pub fn leader_epochs(&self) -> &[EpochStart] {
         &self.manifest.epochs

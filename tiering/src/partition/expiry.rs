@@ -158,6 +158,10 @@ impl RemotePartition {
                     return Ok(Verdict::Keep);
                 }
                 manifest.deleted = true;
+                manifest.sealed.clear();
+                manifest.inline.clear();
+                manifest.epochs.clear();
+                manifest.pending_deletes.clear();
                 Ok(Verdict::Write)
             })
             .await;

@@ -5,9 +5,10 @@ use strandline_types::Offset;
 use super::RemotePartition;
 use crate::error::TieringError;
 use crate::manifest::ManifestView;
+use crate::read::collector::{Collector, RemoteRead};
 use crate::read::fill::SegmentRef;
 use crate::read::read_ahead::{Ended, Stream};
-use crate::read::reader::{Collector, RemoteRead, SegmentReader};
+use crate::read::reader::SegmentReader;
 
 impl RemotePartition {
     /// Whole batches from the one that holds `offset` on, `max_bytes` at most, but with `min_one`

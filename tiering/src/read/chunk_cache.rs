@@ -193,12 +193,26 @@ impl Drop for InFlight<'_> {
     }
 }
 
+/// foyer panics where it cannot make its folder.
+async fn build_on_disk(options: &ChunkCacheOptions) -> Result<Hybrid, String> {
+    let dir = options.dir.clone();
+    let made = tokio::task::spawn_blocking(move || std::fs::create_dir_all(dir)).await;
+    made.map_err(|error| error.to_string())?
+        .map_err(|error| error.to_string())?;
+    build(options, true)
+        .await
+        .map_err(|error| error.to_string())
+}
+
 /// `None`: no cache, by choice or because it cannot be opened, which must not stop reading.
 async fn open(options: &ChunkCacheOptions) -> Option<Hybrid> {
     if options.memory_bytes == 0 && options.disk_bytes == 0 {
         return None;
     }
-    match build(options, options.disk_bytes > 0).await {
+    if options.disk_bytes == 0 {
+        return build(options, false).await.ok();
+    }
+    match build_on_disk(options).await {
         Ok(hybrid) => Some(hybrid),
         Err(error) => {
             let dir = options.dir.display();
@@ -217,7 +231,11 @@ async fn build(options: &ChunkCacheOptions, on_disk: bool) -> foyer::Result<Hybr
         .memory(memory)
         .with_shards(1)
         // A scan passes through a small queue and does not throw out what others read again.
-        .with_eviction_config(S3FifoConfig::default())
+        .with_eviction_config(S3FifoConfig {
+            // Wide enough that a second reader close behind the first finds its chunks.
+            small_queue_capacity_ratio: 0.25,
+            ..S3FifoConfig::default()
+        })
         .with_weighter(|_: &ChunkKey, chunk: &Bytes| chunk.len())
         .storage();
     if !on_disk {

@@ -3,13 +3,14 @@
 //! **Retries**: the bucket's own; damage is fetched once more, as it may have happened on the way.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use strandline_bucket::Bucket;
+use strandline_bucket::{Bucket, BucketErrorKind, RangeRead};
 use uuid::Uuid;
 
 use super::budget::ByteBudget;
@@ -120,6 +121,21 @@ impl Fetcher {
         .boxed()
     }
 
+    /// A range behind the end tells that the object is too short: damage, and not a wrong request.
+    async fn range(
+        &self,
+        segment: &SegmentRef,
+        range: Range<u64>,
+    ) -> Result<Result<RangeRead, DecodeError>, TieringError> {
+        match self.bucket.get_range(&segment.key, range).await {
+            Ok(read) => Ok(Ok(read)),
+            Err(error) if error.kind() == BucketErrorKind::Invalid => {
+                Ok(Err(DecodeError::Invalid(error.to_string())))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn fetch_once(
         &self,
         segment: &SegmentRef,
@@ -132,7 +148,7 @@ impl Fetcher {
             Part::Tail => None,
             _ => Some(self.fill_budget.acquire(want).await),
         };
-        let read = self.bucket.get_range(&segment.key, range.clone());
+        let read = self.range(segment, range.clone());
         let (read, tail) = match part {
             // Side by side, so the first read of a segment does not wait twice.
             Part::Chunk(_) => {
@@ -140,6 +156,10 @@ impl Fetcher {
                 (read?, Some(tail?))
             }
             Part::Tail | Part::Whole => (read.await?, None),
+        };
+        let read = match read {
+            Ok(read) => read,
+            Err(why) => return Ok(Err(why)),
         };
         self.metrics
             .cold_fetch_bytes

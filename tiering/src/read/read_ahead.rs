@@ -79,13 +79,11 @@ impl Stream {
             .map(|(_, position)| position)
     }
 
-    /// A chunk that the reader holds, or one from the cache or bucket.
-    pub(crate) fn part(&self, fetcher: &Fetcher, segment: &SegmentRef, part: Part) -> ChunkHandle {
+    /// A chunk that the reader holds.
+    pub(crate) fn held(&self, segment: &SegmentRef, part: Part) -> Option<ChunkHandle> {
         let key = segment.cut.key(part);
-        match self.held.iter().find(|held| held.key == key) {
-            Some(held) => held.handle.clone(),
-            None => fetcher.part(segment, part),
-        }
+        let held = self.held.iter().find(|held| held.key == key)?;
+        Some(held.handle.clone())
     }
 
     /// Keeps only what lies at or behind a part of a segment.

@@ -8,77 +8,14 @@ use strandline_records::{BATCH_HEAD_BYTES, BatchHeader};
 use strandline_types::Offset;
 
 use super::chunk_cache::ChunkHandle;
+use super::collector::{Choice, Collector};
 use super::fill::{Fetcher, SegmentRef};
 use super::plan::Part;
 use super::read_ahead::Stream;
 use crate::error::TieringError;
 
-/// What a read of the cold tier found.
-#[derive(Debug, Clone, Default)]
-pub struct RemoteRead {
-    /// Each a run of whole batches; together in the order of their offsets.
-    pub parts: Vec<Bytes>,
-    /// Bytes of all parts.
-    pub size_in_bytes: usize,
-    /// Offset after the last batch; where the next read should begin, here or in the local log.
-    pub end_offset: Offset,
-}
-
 /// Chunks of one read that are fetched at the same time.
 const PARALLEL_CHUNKS: usize = 8;
-
-/// Collects batches until the budget is used up.
-#[derive(Debug)]
-pub(crate) struct Collector {
-    pub(crate) read: RemoteRead,
-    from: Offset,
-    max_bytes: usize,
-    min_one: bool,
-    pub(crate) full: bool,
-}
-
-enum Choice {
-    Take,
-    Skip,
-    Stop,
-}
-
-impl Collector {
-    pub(crate) fn new(from: Offset, max_bytes: usize, min_one: bool) -> Self {
-        let read = RemoteRead {
-            end_offset: from,
-            ..RemoteRead::default()
-        };
-        Self {
-            read,
-            from,
-            max_bytes,
-            min_one,
-            full: false,
-        }
-    }
-
-    fn choose(&mut self, header: &BatchHeader) -> Choice {
-        if header.last_offset() < self.from {
-            return Choice::Skip;
-        }
-        let size = header.size_in_bytes();
-        let fits = self.read.size_in_bytes.saturating_add(size) <= self.max_bytes;
-        // F-64: a first batch that is too large goes out only to who must get one.
-        if !fits && (!self.min_one || self.read.size_in_bytes > 0) {
-            self.full = true;
-            return Choice::Stop;
-        }
-        self.read.size_in_bytes += size;
-        self.read.end_offset = header.next_offset();
-        Choice::Take
-    }
-
-    fn wanted(&self) -> u64 {
-        let left = self.max_bytes.saturating_sub(self.read.size_in_bytes) as u64;
-        left.max(u64::from(self.min_one))
-    }
-}
 
 /// The chunk that is being walked.
 #[derive(Debug)]
@@ -96,7 +33,7 @@ pub(crate) struct SegmentReader<'a> {
     stream: Option<&'a Stream>,
     pub(crate) position: u64,
     next_offset: Offset,
-    started: VecDeque<(Part, ChunkHandle)>,
+    started: VecDeque<(Part, ChunkHandle, bool)>,
     current: Option<Current>,
     /// A chunk was not there when it was needed.
     pub(crate) waited: bool,
@@ -159,7 +96,11 @@ impl<'a> SegmentReader<'a> {
     /// The chunk that was read last, and those behind it that were begun.
     pub(crate) fn into_handles(self) -> Vec<(Part, ChunkHandle)> {
         let current = self.current.map(|current| (current.part, current.handle));
-        current.into_iter().chain(self.started).collect()
+        let started = self.started.into_iter();
+        current
+            .into_iter()
+            .chain(started.map(|(part, handle, _)| (part, handle)))
+            .collect()
     }
 
     /// Starts fetching what a read of `bytes` needs.
@@ -171,15 +112,19 @@ impl<'a> SegmentReader<'a> {
             .into_iter()
             .take(PARALLEL_CHUNKS)
         {
-            let handle = self.handle(part);
-            self.started.push_back((part, handle));
+            let (handle, held) = self.handle(part);
+            self.started.push_back((part, handle, held));
         }
     }
 
-    fn handle(&self, part: Part) -> ChunkHandle {
-        match self.stream {
-            Some(stream) => stream.part(self.fetcher, self.segment, part),
-            None => self.fetcher.part(self.segment, part),
+    /// And whether the reader held it already.
+    fn handle(&self, part: Part) -> (ChunkHandle, bool) {
+        match self
+            .stream
+            .and_then(|stream| stream.held(self.segment, part))
+        {
+            Some(handle) => (handle, true),
+            None => (self.fetcher.part(self.segment, part), false),
         }
     }
 
@@ -192,21 +137,19 @@ impl<'a> SegmentReader<'a> {
         while self
             .started
             .front()
-            .is_some_and(|(first, _)| *first != part)
+            .is_some_and(|(first, ..)| *first != part)
         {
             self.started.pop_front();
         }
-        let handle = match self.started.pop_front() {
-            Some((_, handle)) => handle,
+        let (handle, held) = match self.started.pop_front() {
+            Some((_, handle, held)) => (handle, held),
             None => self.handle(part),
         };
         self.waited |= !handle.is_ready();
         let whole = match handle.get().await {
             Ok(bytes) => bytes,
-            // It may have been fetched ahead, in worse times.
-            Err(error) if error.is_retriable() => {
-                self.fetcher.part(self.segment, part).get().await?
-            }
+            // It was fetched ahead, perhaps in worse times.
+            Err(_) if held => self.fetcher.part(self.segment, part).get().await?,
             Err(error) => return Err(error),
         };
         // A whole object has its indexes behind the batches.

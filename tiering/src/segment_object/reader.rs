@@ -171,3 +171,105 @@ fn decode_epochs(bytes: &[u8]) -> Result<Vec<EpochStart>, DecodeError> {
     }
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use proptest::prelude::*;
+    use strandline_records::{BatchBuilder, BatchHeader, Compression};
+    use strandline_types::{TimestampType, TopicId};
+
+    use super::*;
+    use crate::segment_object::{Extras, SegmentObjectWriter, WriterOptions};
+
+    /// Batches of ten records from offset 100 on, at times that rise and fall, and their tail.
+    fn object(batches: usize, pieces: usize) -> (Bytes, SegmentTail) {
+        let options = WriterOptions {
+            block_bytes: 128,
+            index_interval_bytes: 300,
+        };
+        let mut writer = SegmentObjectWriter::new(options, TopicId::ZERO, 0, 100);
+        let mut log = BytesMut::new();
+        for i in 0..batches as i64 {
+            let base = 100 + i * 10;
+            let mut builder = BatchBuilder::new(Compression::None, TimestampType::CreateTime, base);
+            for record in 0..10 {
+                builder
+                    .append((i * 7) % 50 + record, None, Some(b"value"), &[])
+                    .unwrap();
+            }
+            log.extend_from_slice(&builder.build().unwrap().to_bytes());
+        }
+        for piece in log.chunks(pieces.max(1)) {
+            writer.push(piece).unwrap();
+        }
+        let extras = Extras {
+            producer_snapshot: Bytes::from_static(b"p"),
+            ..Extras::default()
+        };
+        let (tail, summary) = writer.finish(100 + batches as i64 * 10, extras).unwrap();
+        assert!(summary.footer.contiguous);
+        log.extend_from_slice(&tail);
+        (log.freeze(), SegmentTail::parse(&tail).unwrap())
+    }
+
+    // The pieces in which the bytes come make no difference.
+    #[test]
+    fn the_tail_is_the_same_for_all_pieces() {
+        let (whole, _) = object(40, usize::MAX);
+        for pieces in [1, 7, 61, 128, 4096] {
+            assert_eq!(object(40, pieces).0, whole);
+        }
+    }
+
+    #[test]
+    fn positions_are_at_or_before_what_is_sought() {
+        let (bytes, tail) = object(40, 4096);
+        for offset in 90..600 {
+            let position = tail.position_for_offset(offset) as usize;
+            let header = BatchHeader::parse(&bytes[position..]).unwrap();
+            assert!(header.base_offset <= offset.max(100));
+            // And not far before: an entry is due every 300 bytes.
+            assert!(offset.clamp(100, 499) - header.base_offset < 50);
+        }
+        for timestamp in 0..70 {
+            let position = tail.position_for_timestamp(timestamp) as usize;
+            let mut at = 0;
+            while at < position {
+                let header = BatchHeader::parse(&bytes[at..]).unwrap();
+                assert!(header.max_timestamp < timestamp);
+                at += header.size_in_bytes();
+            }
+            assert_eq!(at, position);
+        }
+        assert!(tail.position_for_timestamp(i64::MAX) > 0);
+    }
+
+    proptest! {
+        // Any damage to the tail is an error and no panic.
+        #[test]
+        fn damage_is_seen(at in any::<prop::sample::Index>(), bit in 0_u8..8, cut in any::<prop::sample::Index>()) {
+            let (whole, tail) = object(20, 4096);
+            let end = whole.slice(tail.footer.log_bytes as usize..);
+            let mut bad = end.to_vec();
+            let at = at.index(bad.len());
+            bad[at] ^= 1 << bit;
+            let reserved = bad.len() - 10..bad.len() - 8;
+            prop_assert!(reserved.contains(&at) || SegmentTail::parse(&bad.into()).is_err());
+            prop_assert!(SegmentTail::parse(&end.slice(1 + cut.index(end.len())..)).is_err());
+            prop_assert!(SegmentTail::parse(&end.slice(..cut.index(end.len()))).is_err());
+        }
+
+        #[test]
+        fn damage_to_the_batches_is_seen(at in any::<prop::sample::Index>(), bit in 0_u8..8) {
+            let (whole, tail) = object(20, 4096);
+            let mut log = whole[..tail.footer.log_bytes as usize].to_vec();
+            prop_assert!(tail.verify(0, &log).is_ok());
+            prop_assert!(tail.verify(128, &log[128..]).is_ok());
+            prop_assert!(tail.verify(128, &log[..128]).is_err());
+            let at = at.index(log.len());
+            log[at] ^= 1 << bit;
+            prop_assert!(tail.verify(0, &log).is_err());
+        }
+    }
+}

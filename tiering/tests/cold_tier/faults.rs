@@ -155,19 +155,21 @@ async fn damage_in_a_segment_object_is_seen() {
             }
         }
         assert!(seen * 13 + 13 * 3 > good.len(), "{seen}");
-        // Cut short, and gone.
-        store
-            .overwrite(&key, good.slice(..good.len() - 1))
-            .await
-            .unwrap();
-        let reader = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
-        assert!(
-            reader
-                .read(0, 1 << 20, true)
-                .await
-                .unwrap_err()
-                .is_corruption()
-        );
+        // Cut short, longer, and gone.
+        let cuts = [0, 1, 20, good.len() / 2, good.len() - 1];
+        let longer = [&good[..], &good[..10]].concat();
+        let others = cuts
+            .iter()
+            .map(|cut| good.slice(..*cut))
+            .chain([longer.into()]);
+        for other in others {
+            store.overwrite(&key, other).await.unwrap();
+            let mut options = small(&bucket);
+            options.chunk_bytes = chunk_bytes;
+            let reader = tier(options).open_partition(id(0), 0).await.unwrap();
+            let error = reader.read(0, 1 << 20, true).await.unwrap_err();
+            assert!(error.is_corruption(), "{error:?}");
+        }
         bucket
             .delete_many(std::slice::from_ref(&key))
             .await

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use strandline_records::{Compression, records};
-use strandline_tiering::{AbortedTransaction, EpochStart, TimestampedOffset};
+use strandline_tiering::{AbortedTransaction, EpochStart, ExpireRequest, TimestampedOffset};
 
 use crate::support::{Log, Spec, faulty, id, small, tier};
 
@@ -120,6 +120,21 @@ async fn epochs_are_known_from_the_batches() {
         [start(0, 0), start(2, 20)]
     );
     assert_eq!(partition.state_at(31).await.unwrap(), None);
+    // S-13: back to the log start offset, and no further.
+    let expire = async |log_start_offset| {
+        let request = ExpireRequest {
+            log_start_offset,
+            retention_ms: -1,
+            retention_bytes: -1,
+            local_unuploaded_bytes: 0,
+        };
+        partition.expire(0, request).await.unwrap();
+        partition.view().leader_epochs().to_vec()
+    };
+    assert_eq!(expire(19).await, [start(0, 0), start(2, 20), start(5, 40)]);
+    assert_eq!(expire(20).await, [start(2, 20), start(5, 40)]);
+    assert_eq!(expire(45).await, [start(5, 40)]);
+    assert_eq!(partition.view().epoch_for_offset(45), Some(5));
 }
 
 // F-31…F-34

@@ -308,7 +308,10 @@ async fn read_bucket(
     let result = match tokio::time::timeout(wait, read).await {
         Ok(Ok(data)) => Ok(Some(data)),
         Ok(Err(code)) => Err(code),
-        Err(_) => Ok(None),
+        Err(_) => {
+            context.broker.note_slow_bucket(&partition.id, wait);
+            Ok(None)
+        }
     };
     context.broker.metrics.cold.observe(&result);
     (at, result)

@@ -1,17 +1,12 @@
 //! Moving a partition's segments to the bucket, and retention over both tiers.
 
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::{Bytes, BytesMut};
 use strandline_env::{Clock, Pool};
-use strandline_log::{EpochEntry, LogError, SealedSegment, decode_transaction_index};
-use strandline_tiering::{
-    AbortedTransaction, EpochStart, ExpireRequest, RemotePartition, SegmentSource, TieringError,
-};
-use strandline_types::Offset;
+use strandline_log::LogError;
+use strandline_tiering::{ExpireRequest, RemotePartition, TieringError};
 
 use crate::partition::Partition;
 
@@ -23,60 +18,8 @@ pub(crate) struct TierLag {
     pub(crate) age_ms: i64,
 }
 
-/// A sealed segment of the log as the uploader reads it.
-#[derive(Debug)]
-struct LogSegment(SealedSegment);
-
 fn as_io(error: LogError) -> io::Error {
     io::Error::other(error)
-}
-
-impl SegmentSource for LogSegment {
-    fn base_offset(&self) -> Offset {
-        self.0.base_offset
-    }
-
-    fn next_offset(&self) -> Offset {
-        self.0.next_offset
-    }
-
-    fn size_in_bytes(&self) -> u64 {
-        self.0.size_in_bytes
-    }
-
-    fn leader_epochs(&self) -> Vec<EpochStart> {
-        let epochs = self.0.segment_leader_epochs();
-        let start = |e: &EpochEntry| EpochStart {
-            epoch: e.epoch,
-            start_offset: e.start_offset,
-        };
-        epochs.entries().iter().map(start).collect()
-    }
-
-    fn aborted_transactions(&self) -> io::Result<Vec<AbortedTransaction>> {
-        let Some(index) = self.0.transaction_index().map_err(as_io)? else {
-            return Ok(Vec::new());
-        };
-        let convert = |a: strandline_log::AbortedTransaction| AbortedTransaction {
-            producer_id: a.producer_id,
-            first_offset: a.first_offset,
-            last_offset: a.last_offset,
-            last_stable_offset: a.last_stable_offset,
-        };
-        let aborted = decode_transaction_index(&index)
-            .ok_or_else(|| io::Error::other("the transaction index is malformed"))?;
-        Ok(aborted.into_iter().map(convert).collect())
-    }
-
-    fn producer_snapshot(&self) -> io::Result<Bytes> {
-        self.0.producer_snapshot().map_err(as_io)
-    }
-
-    fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
-        let mut bytes = BytesMut::zeroed(len);
-        self.0.file.read_exact_at(&mut bytes, position)?;
-        Ok(bytes.freeze())
-    }
 }
 
 impl Partition {
@@ -128,9 +71,13 @@ impl Partition {
         }
         let excess = u64::try_from(config.retention_bytes)
             .is_ok_and(|limit| view.size_in_bytes() + self.tier_lag(now_ms).bytes > limit);
+        // Judged by what is known here: an idle partition costs the store no request.
+        let may_be_due = view.has_due_deletes(now_ms)
+            || (config.retention_ms >= 0
+                && view.may_hold_older_than(now_ms.saturating_sub(config.retention_ms)));
         excess
             || self.log.log_start_offset() > view.log_start_offset()
-            || now_ms >= self.remote.next_expiry_ms.load(Ordering::Relaxed)
+            || (may_be_due && now_ms >= self.remote.next_expiry_ms.load(Ordering::Relaxed))
     }
 
     /// Uploads what is sealed, lets local copies go, and applies retention to the bucket.
@@ -232,7 +179,7 @@ impl Partition {
                 return Ok(());
             };
             let (base_offset, bytes) = (segment.base_offset, segment.size_in_bytes);
-            let source = Arc::new(LogSegment(segment));
+            let source = Arc::new(segment);
             match remote.upload(source, limit, clock.now_ms()).await {
                 Ok(_) => {
                     let partition = &self.id;

@@ -107,7 +107,7 @@ pub(super) fn check_segment(
     segment.max_timestamp = times.last().map_or(NO_TIMESTAMP, |e| e.timestamp);
     segment.offset_of_max_timestamp = times
         .last()
-        .map_or(-1, |e| base + i64::from(e.relative_offset));
+        .map_or(-1, |e| base.saturating_add(i64::from(e.relative_offset)));
     match walk_end(&file, &mut segment, config) {
         Ok(end) if next_base.is_none_or(|next| end <= next) => Ok(Checked::Good(segment, end)),
         Ok(_) => Ok(Checked::Damaged(
@@ -139,7 +139,7 @@ fn walk_end(file: &File, segment: &mut Segment, config: &LogConfig) -> Result<Of
     segment.since_index_entry = 0;
     while let Some(batch) = walk.next()? {
         let is_entry = from.is_some() && batch.position == start;
-        let expected = from.map_or(0, |e| base + i64::from(e.relative_offset));
+        let expected = from.map_or(0, |e| base.saturating_add(i64::from(e.relative_offset)));
         if is_entry && batch.header.last_offset() != expected {
             return Err(wrong(start, "the offset index points to another batch"));
         }

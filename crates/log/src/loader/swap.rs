@@ -64,7 +64,7 @@ fn remove_covered(folder: &Path, base: Offset) -> Result<(), LogError> {
         .map_err(|e| LogError::io("look at", path, e))?
         .len();
     let mut walk = BatchWalk::new(&file, 0, size, 64 * 1024);
-    let mut end = base + 1;
+    let mut end = base.saturating_add(1);
     while let Ok(Some(batch)) = walk.next() {
         end = end.max(batch.header.next_offset());
     }

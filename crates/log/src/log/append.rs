@@ -64,6 +64,12 @@ impl Log {
                     segment_bytes,
                 }); // P-23
             }
+            let end = self
+                .log_end_offset()
+                .checked_add(i64::from(header.last_offset_delta) + 1);
+            if end.is_none() {
+                return Err(AppendError::InvalidBatch("the offsets are used up".into()));
+            }
             match state.producers.check(&batch, &header)? {
                 Verdict::Duplicate(original) => return Ok(self.duplicate(&header, original)),
                 Verdict::Append(marker) => {

@@ -52,6 +52,18 @@ impl Log {
         Ok(())
     }
 
+    /// Flushes the segment at `base`, which ends at `next`, with its indexes, and all before it.
+    pub(crate) fn flush_rolled(&self, base: Offset, next: Offset) -> Result<(), LogError> {
+        if self.recovery_point() < next {
+            return self.flush_to(next);
+        }
+        // Its records were flushed while it was active; its indexes were not.
+        match self.flush_segment(base, true) {
+            Err(e) if e.is_not_found() => Ok(()),
+            other => other,
+        }
+    }
+
     fn flush_segment(&self, base: Offset, is_sealed: bool) -> Result<(), LogError> {
         let sync = |kind: SegmentFile, file: &File| {
             file.sync_data()
@@ -69,15 +81,16 @@ impl Log {
             if let Ok(file) = File::open(SegmentFile::TransactionIndex.path(&self.folder, base)) {
                 sync(SegmentFile::TransactionIndex, &file)?;
             }
-            sys::sync_folder(&SegmentFile::Log.path(&self.folder, base))?;
         }
-        Ok(())
+        // The names too: those of the segment's files, and the folder's own.
+        sys::sync_folder(&SegmentFile::Log.path(&self.folder, base))?;
+        sys::sync_folder(&self.folder)
     }
 
     /// Drops what the writer has not written, because it never will be.
     pub(crate) fn drop_pending(&self, why: &LogError) {
         let mut state = self.state.lock();
-        let had = !state.pending.is_empty() || state.is_scheduled;
+        let is_lost = self.log_end_offset() > self.written_end_offset();
         let pending = std::mem::take(&mut state.pending);
         let bytes: usize = pending
             .iter()
@@ -96,7 +109,7 @@ impl Log {
         }
         self.wake_waiters(&state);
         drop(state);
-        if had {
+        if is_lost {
             self.notify_written(Err(why.clone()));
         }
     }

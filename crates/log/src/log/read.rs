@@ -173,16 +173,15 @@ impl Log {
         let Some(view) = self.view_segment(at, limits.upper)? else {
             return Ok(SegmentRead::Nothing);
         };
+        // Only past what is wholly written: the rest of a segment is in the tail.
+        let go_on = view.next_base.filter(|next| *next == view.end_offset);
+        let go_on = go_on.map_or(SegmentRead::Nothing, SegmentRead::GoOn);
         if view.size == 0 || at >= view.end_offset {
-            return Ok(view
-                .next_base
-                .map_or(SegmentRead::Nothing, SegmentRead::GoOn));
+            return Ok(go_on);
         }
         let file = self.open_file(view.base, SegmentFile::Log, false)?;
         let Some((start, first_end, first_next)) = self.find_batch(&view, &file, at)? else {
-            return Ok(view
-                .next_base
-                .map_or(SegmentRead::Nothing, SegmentRead::GoOn));
+            return Ok(go_on);
         };
         let first_fits = first_end - start <= limits.max_bytes as u64 || limits.min_one;
         if first_next > limits.upper || !first_fits {

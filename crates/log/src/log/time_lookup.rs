@@ -85,7 +85,7 @@ impl Log {
     ) -> Result<Option<TimestampedOffset>, LogError> {
         let mut at = self.hinted(candidate, timestamp)?.max(from);
         while at < candidate.end {
-            let read = self.read(at, STEP_BYTES, upper.min(candidate.end), true)?;
+            let read = self.read(at, STEP_BYTES, candidate.end, true)?;
             for batch in read.batches()? {
                 if batch.header().max_timestamp >= timestamp
                     && let Some(found) = first_at_or_after(&batch, timestamp, from)
@@ -93,7 +93,8 @@ impl Log {
                     return Ok(Some(found));
                 }
             }
-            if read.end_offset <= at {
+            // The hint is the last offset of a batch, which may begin below an `upper` inside it.
+            if read.end_offset <= at || read.end_offset >= upper {
                 break;
             }
             at = read.end_offset;

@@ -121,11 +121,20 @@ impl Log {
             if plan.delete == state.segments.len() {
                 // L-5: all of them, so an empty one at the end comes first.
                 self.roll_if_not_empty(&mut state, now_ms);
-                let base = state.segments.active().base_offset;
-                self.wait_until(&mut state, |s| s.writing == base)?;
+                let (first, base) = (
+                    state.segments.first_base(),
+                    state.segments.active().base_offset,
+                );
+                self.wait_until(&mut state, |s| s.writing >= base)?;
                 self.check_open(&state)?;
+                if state.segments.first_base() == first {
+                    self.take_out(&mut state, plan.delete)
+                } else {
+                    Vec::new() // another pass was here meanwhile
+                }
+            } else {
+                self.take_out(&mut state, plan.delete)
             }
-            self.take_out(&mut state, plan.delete)
         };
         outcome.deleted_segments = removed.len();
         outcome.deleted_bytes = removed.iter().map(|s| s.size).sum();

@@ -1,0 +1,73 @@
+//! What a read takes, and when it has enough. Rules: F-4, F-64.
+
+use bytes::Bytes;
+use strandline_records::BatchHeader;
+use strandline_types::Offset;
+
+/// What a read of the cold tier found.
+#[derive(Debug, Clone, Default)]
+pub struct RemoteRead {
+    /// Each a run of whole batches; together in the order of their offsets.
+    pub parts: Vec<Bytes>,
+    /// Bytes of all parts.
+    pub size_in_bytes: usize,
+    /// Offset after the last batch; where the next read should begin, here or in the local log.
+    pub end_offset: Offset,
+}
+
+/// Collects batches until the budget is used up.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    pub(crate) read: RemoteRead,
+    from: Offset,
+    max_bytes: usize,
+    min_one: bool,
+    pub(crate) full: bool,
+}
+
+/// What becomes of a batch.
+pub(super) enum Choice {
+    /// It is part of the read.
+    Take,
+    /// It lies before the read.
+    Skip,
+    /// The read ends before it.
+    Stop,
+}
+
+impl Collector {
+    pub(crate) fn new(from: Offset, max_bytes: usize, min_one: bool) -> Self {
+        let read = RemoteRead {
+            end_offset: from,
+            ..RemoteRead::default()
+        };
+        Self {
+            read,
+            from,
+            max_bytes,
+            min_one,
+            full: false,
+        }
+    }
+
+    pub(super) fn choose(&mut self, header: &BatchHeader) -> Choice {
+        if header.last_offset() < self.from {
+            return Choice::Skip;
+        }
+        let size = header.size_in_bytes();
+        let fits = self.read.size_in_bytes.saturating_add(size) <= self.max_bytes;
+        // F-64: a first batch that is too large goes out only to who must get one.
+        if !fits && (!self.min_one || self.read.size_in_bytes > 0) {
+            self.full = true;
+            return Choice::Stop;
+        }
+        self.read.size_in_bytes += size;
+        self.read.end_offset = header.next_offset();
+        Choice::Take
+    }
+
+    pub(super) fn wanted(&self) -> u64 {
+        let left = self.max_bytes.saturating_sub(self.read.size_in_bytes) as u64;
+        left.max(u64::from(self.min_one))
+    }
+}
