@@ -28,8 +28,8 @@ def options(words):
     parser.add_argument("--hot-mb", type=int, help="MB moved in one hot measurement (1000)")
     parser.add_argument("--cold-mb", type=int, help="MB tiered and replayed (1200)")
     parser.add_argument("--keep-pages", action="store_true", help="cold replay: leave the store's files in the page cache")
-    parser.add_argument("--prime-mb", type=int, default=0,
-                        help="touch so much free memory before each measurement (see docs/benchmarks/README.md)")
+    parser.add_argument("--prime-mib", type=int, help="free memory to touch before each measurement (3000 where the kernel\n"
+                        "gives free memory back to a host, else 0; see docs/benchmarks/README.md)")
     parser.add_argument("--perf", type=Path, metavar="FOLDER", help="profile Strandline in each scenario (perf record, then text)")
     parser.add_argument("--limit", type=int, help="seconds after which the whole run is ended (180 in a smoke, else 7200)")
     return parser.parse_args(words)
@@ -41,10 +41,18 @@ def sizes_of(asked):
     return replace(sizes, **{name: mb * 1_000_000 for name, mb in given.items() if mb})
 
 
+def prime_mib_of(asked):
+    """Touching memory costs seconds, and matters only to a guest whose free pages go to the host."""
+    if asked.prime_mib is not None:
+        return asked.prime_mib
+    return 3000 if machine.gives_memory_back() and not asked.smoke else 0
+
+
 def document_of(asked, bench, words, folder):
     return {"when": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"), "commit": machine.commit(),
             "command": " ".join(["cargo xtask bench", *words]), "machine": machine.describe(folder), "versions": subjects.versions(),
-            "sizes": asdict(bench.sizes), "rounds": bench.rounds, "summary": summary.summarize(bench.results), "runs": bench.results,
+            "sizes": asdict(bench.sizes), "rounds": bench.rounds, "prime_mib": bench.prime_mib,
+            "summary": summary.summarize(bench.results), "runs": bench.results,
             "failures": bench.failures}
 
 
@@ -55,10 +63,10 @@ def main(words=None):
     kinds = ("strandline", "kafka") if asked.against else ("strandline",)
     rounds = asked.rounds or (3 if asked.against and not asked.smoke else 1)
     with runner.working_folder(asked.dir) as folder:
-        bench = runner.Bench(folder, sizes, rounds, kinds, asked.keep_pages, asked.perf, asked.prime_mb)
+        bench = runner.Bench(folder, sizes, rounds, kinds, asked.keep_pages, asked.perf, prime_mib_of(asked))
         bench.run(scenarios)
         document = document_of(asked, bench, words or sys.argv[1:], folder)
-    text = report.render(bench.results, bench.failures, rounds, sizes)
+    text = report.render(bench)
     print("\n" + text, flush=True)
     if asked.json:
         asked.json.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")

@@ -25,6 +25,11 @@ def file_system(folder):
     return max(holds)[1] if holds else None
 
 
+def gives_memory_back():
+    """Whether this is a virtual machine whose free memory goes back to its host, block by block."""
+    return Path("/sys/module/page_reporting").exists() and any(Path("/sys/bus/virtio/drivers/virtio_balloon").glob("virtio*"))
+
+
 def commit():
     """The commit that is measured, with a + when the tree has changes."""
     def git(*words):

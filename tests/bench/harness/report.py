@@ -41,9 +41,16 @@ def table(rows):
     return [line_of(COLUMNS), "|" + "|".join("-" * (width + 2) for width in widths) + "|", *map(line_of, rows)]
 
 
-def render(results, failures, rounds, sizes):
+def how(bench):
+    lines = [f"Medians of {bench.rounds} round(s) (lowest–highest). Brokers take turns, each warmed with {bench.sizes.warm / 1e6:.0f} MB in and out."]
+    if bench.prime_mib:
+        lines.append(f"This machine gives free memory back to a host; {bench.prime_mib} MiB were touched before each measurement.")
+    return lines
+
+
+def render(bench):
     """All of it: floor, one table per scenario, noise, failures."""
-    lines = [f"Medians of {rounds} round(s) (lowest–highest). Brokers take turns, each warmed with {sizes.warm / 1e6:.0f} MB in and out."]
+    results, lines = bench.results, how(bench)
     floors = summary.floor_rows(results)
     if floors:
         lines += ["", "Floor (loopback, pieces of 128 KiB, no broker): " + " · ".join(
@@ -56,6 +63,6 @@ def render(results, failures, rounds, sizes):
     if share > summary.NOISY_SHARE:
         lines += ["", f"NOISY: other processes used up to {share:.0%} of the machine while it was measured; speeds and times are too low, "
                       "CPU per GB is somewhat too high."]
-    for each in failures:
+    for each in bench.failures:
         lines += ["", f"FAILED: round {each['round'] + 1}, {each['subject']} {each['scenario']}: {each['error'].splitlines()[0][:300]}"]
     return "\n".join(lines)

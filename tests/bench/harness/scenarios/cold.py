@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from seaweed import SeaweedFS
 
-from .. import clients, subjects
+from .. import accounting, clients, subjects
 from ..raw_store import FileStore, S3Store, forget_pages, plain_loop
 from .base import Scenario, hot_metrics
 
@@ -68,10 +68,13 @@ def cold_replay(kind):
             cold = (broker.metric("strandline_cold_fetch_bytes_total") or 0) - cold
             if not bench.keep_pages:
                 forget_pages(place.folder)
-            loop = plain_loop(place.store)
+            with accounting.measured(broker.process.pid, place.helpers) as beside:
+                loop = plain_loop(place.store)
         loop_speed = loop["bytes"] / 1e6 / loop["seconds"]
         metrics = hot_metrics(span, found)
-        return {**metrics, "loop_mb_per_s": loop_speed, "of_loop": metrics["mb_per_s"] / loop_speed,
+        replay_cpu = (span.cpu_s + span.helpers_cpu_s + found["client_cpu_s"]) / found["bytes"] * 1e9
+        loop_cpu = (beside.helpers_cpu_s + loop["client_cpu_s"]) / loop["bytes"] * 1e9
+        return {**metrics, "replay_cpu_s_per_gb": replay_cpu, "loop_cpu_s_per_gb": loop_cpu, "loop_mb_per_s": loop_speed, "of_loop": metrics["mb_per_s"] / loop_speed,
                 "gets_per_gib": gets / (found["bytes"] / 2**30), "from_bucket_share": cold / found["bytes"],
                 "first_record_s": found["first_record_s"], "produce_and_upload_cpu_s_per_gb": fill_cpu,
                 **({"store_cpu_s_per_gb": span.helpers_cpu_s / (found["bytes"] / 1e9)} if place.helpers else {})}

@@ -69,7 +69,7 @@ def time_start(broker, topic, create):
 def start_up(bench, kind):
     """First starts in an empty directory (Kafka's is formatted beforehand, which takes it seconds), then starts with a topic."""
     first, again = [], []
-    for _ in range(bench.sizes.starts):
+    for _ in range(min(bench.sizes.starts, 5 if kind == "strandline" else 2)):
         broker = subjects.make(kind, bench.folder)
         try:
             if kind == "kafka":
@@ -99,7 +99,7 @@ def idle(bench, kind):
         clients.create_hot(broker, topic, 6)
         clients.produce(broker, topic, min(bench.sizes.hot, 256_000_000), partitions=6)
         clients.delete(broker, topic)
-        time.sleep(bench.sizes.idle_s)
+        time.sleep(3 * bench.sizes.idle_s)
         return {"idle_mib": fresh / 2**20, "idle_cpu_share": cpu,
                 "idle_after_work_mib": accounting.memory_bytes(broker.process.pid, "VmRSS") / 2**20}
     finally:
