@@ -40,6 +40,7 @@ SUITES = [
     Suite("flights-s3", "stories/flights.py", "--store", "s3", limit=400, quick=False, brokers=("strandline",)),
     Suite("kill-loop", "stories/kill_loop.py", "--kills", "10", limit=400),
     Suite("rebalance", "stories/rebalance.py", quick=False),
+    Suite("everyday", "stories/everyday.py"),
     Suite("bad-input-frames", "stories/bad_input_frames.py"),
     Suite("bad-input-batches", "stories/bad_input_batches.py"),
     Suite("bad-input-disk", "stories/bad_input_disk.py", brokers=("strandline",)),
