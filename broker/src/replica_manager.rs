@@ -114,6 +114,11 @@ impl ReplicaManager {
         topic.find(index)
     }
 
+    /// The cold tier of this broker, if it has one.
+    pub(crate) fn tier(&self) -> Option<&Arc<RemoteTier>> {
+        self.tier.as_ref()
+    }
+
     /// All partitions that are served.
     pub(crate) fn all(&self) -> Vec<Arc<Partition>> {
         let topics = self.index.load();
