@@ -50,9 +50,11 @@ pub(crate) async fn remote_start(
 ) -> Result<Option<RemoteStart>, TieringError> {
     let remote = remote.open(epoch).await?;
     let view = remote.view();
-    let Some(next_offset) = view.end_offset() else {
+    // Everything may have expired; the offsets below the log start were used all the same.
+    let next_offset = view.end_offset().unwrap_or(view.log_start_offset());
+    if next_offset == 0 {
         return Ok(None);
-    };
+    }
     let mut text = format!("0\n{}\n", view.leader_epochs().len());
     for start in view.leader_epochs() {
         text.push_str(&format!("{} {}\n", start.epoch, start.start_offset));

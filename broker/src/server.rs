@@ -455,7 +455,9 @@ async fn close(broker: &Arc<Broker>) {
         Err(e) => tracing::error!(error = %e, "close the log directory"),
     }
     if let Some(tier) = broker.replicas.tier()
-        && tokio::time::timeout(STOP_TIMEOUT, tier.close()).await.is_err()
+        && tokio::time::timeout(STOP_TIMEOUT, tier.close())
+            .await
+            .is_err()
     {
         tracing::warn!("the chunk cache is not written out: the next start begins without it");
     }

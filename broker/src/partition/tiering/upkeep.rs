@@ -90,17 +90,16 @@ impl Partition {
             return self.purge(io, clock).await;
         }
         let remote = Arc::clone(self.remote.open(self.leader_epoch()).await?);
-        let config = self.config();
-        if !config.remote_log_copy_disable {
+        // First: when DeleteRecords went beyond what is tiered, the bucket's end must move too, or
+        // the next segment would leave a gap behind it.
+        self.expire(&remote, clock).await?;
+        if !self.config().remote_log_copy_disable {
             self.roll_late(io, clock).await?;
             self.upload_sealed(&remote, io, clock).await?;
         }
-        self.run(io, {
-            let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
-            move || partition.apply_local_retention(now_ms)
-        })
-        .await?;
-        self.expire(&remote, clock).await
+        let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
+        self.run(io, move || partition.apply_local_retention(now_ms))
+            .await
     }
 
     /// Tiering was switched off, and what is in the bucket shall go (8.1).
