@@ -14,17 +14,17 @@ from .base import Scenario
 POLL_S = 0.001
 
 
-def seconds_until(started, attempt, what, limit=60):
-    """Repeats `attempt` each millisecond until it is true; seconds since `started`."""
+def seconds_until(started, attempt, what, limit=60, broker=None):
+    """Repeats `attempt` each millisecond until it is true; seconds since `started`. Ends when the broker does."""
     last = None
-    while time.monotonic() - started < limit:
+    while time.monotonic() - started < limit and (broker is None or broker.running):
         try:
             if attempt():
                 return time.monotonic() - started
         except (OSError, AssertionError, wire.Closed) as error:
             last = error
         time.sleep(POLL_S)
-    raise Failed(f"{what} not within {limit} s; last: {last!r}")
+    raise Failed(f"{what}: not within {limit} s, or the broker has ended; last: {last!r}")
 
 
 def answers(broker):
@@ -57,9 +57,9 @@ def time_start(broker, topic, create):
     ready = []
     started = time.monotonic()
     broker.spawn()
-    probe = threading.Thread(target=lambda: ready.append(seconds_until(started, lambda: answers(broker), "ready")), daemon=True)
+    probe = threading.Thread(target=lambda: ready.append(seconds_until(started, lambda: answers(broker), "ready", broker=broker)), daemon=True)
     probe.start()
-    record = seconds_until(started, lambda: acknowledged(broker, topic, create), "the first acknowledged record")
+    record = seconds_until(started, lambda: acknowledged(broker, topic, create), "the first acknowledged record", broker=broker)
     probe.join(60)
     if not ready:
         raise Failed("the broker never said that it is ready")
