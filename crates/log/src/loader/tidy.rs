@@ -40,7 +40,8 @@ pub(super) fn segment_bases(folder: &Path) -> Result<Vec<Offset>, LogError> {
         .collect();
     for (base, kind) in files {
         if kind != SegmentFile::ProducerSnapshot && !bases.contains(&base) {
-            tracing::warn!(folder = %folder.display(), base, "an index without its log is removed");
+            // A kill between the deletion of a segment's files leaves it; nothing is lost.
+            tracing::info!(folder = %folder.display(), base, "an index without its log is removed");
             sys::remove_if_there(&kind.path(folder, base))?;
         }
     }
