@@ -80,6 +80,14 @@ impl GroupCoordinators {
         shards.by_partition.insert(index, shard);
     }
 
+    /// `__consumer_offsets` is gone, and every coordinator with it.
+    pub(crate) fn on_deleted(&self) {
+        let shards = std::mem::take(&mut *self.shards.write());
+        for shard in shards.by_partition.into_values() {
+            shard.unload();
+        }
+    }
+
     /// Forgets the committed offsets of topics that are gone (G-61).
     pub(crate) fn on_topics_deleted(&self, names: &[TopicName]) {
         let shards: Vec<_> = self.shards.read().by_partition.values().cloned().collect();

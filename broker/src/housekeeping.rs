@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use strandline_env::Shutdown;
-use strandline_types::CONSUMER_OFFSETS_TOPIC;
+use strandline_types::{CONSUMER_OFFSETS_TOPIC, TopicName};
 use tokio::sync::watch;
 
 use crate::broker::Broker;
@@ -47,6 +47,11 @@ pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i6
     let Ok(change) = broker.io.run(move || replicas.apply(&image)).await else {
         return;
     };
+    // Before the new coordinators: the topic may have been created again in the same image.
+    let is_offsets = |topic: &TopicName| topic.as_str() == CONSUMER_OFFSETS_TOPIC;
+    if change.deleted.iter().any(is_offsets) {
+        broker.groups.on_deleted();
+    }
     for partition in &change.started {
         if partition.id.topic.as_str() == CONSUMER_OFFSETS_TOPIC {
             broker.groups.on_elected(partition, count);

@@ -67,7 +67,7 @@ pub(crate) struct ReplicaManager {
     /// Partitions of this start whose local copy may not be all there is.
     restoring: Mutex<Restoring>,
     /// Folders that could not be opened; their partitions answer with an error.
-    broken: HashSet<TopicPartition>,
+    broken: Mutex<HashSet<TopicPartition>>,
 }
 
 impl ReplicaManager {
@@ -92,7 +92,7 @@ impl ReplicaManager {
             index: ArcSwap::default(),
             changing: Mutex::new(()),
             restoring: Mutex::new(restoring),
-            broken,
+            broken: Mutex::new(broken),
         }
     }
 
@@ -136,6 +136,7 @@ impl ReplicaManager {
         let _changing = self.changing.lock();
         let old = self.index.load_full();
         let mut applied = Applied::default();
+        self.remove_gone(image, &old, &mut applied);
         let mut next = Index::default();
         for topic in image.topics().iter() {
             let overrides = image
@@ -148,7 +149,11 @@ impl ReplicaManager {
                 .get(topic.name())
                 .filter(|t| t.image.id() == topic.id());
             let hosted = match before {
-                Some(t) if Arc::ptr_eq(&t.image, topic) && t.overrides == overrides => {
+                Some(t)
+                    if Arc::ptr_eq(&t.image, topic)
+                        && t.overrides == overrides
+                        && !t.has_failed() =>
+                {
                     Arc::clone(t)
                 }
                 before => self.host(topic, overrides, before, &mut applied),
@@ -156,19 +161,26 @@ impl ReplicaManager {
             next.names.insert(topic.id(), topic.name().clone());
             next.by_name.insert(topic.name().clone(), hosted);
         }
+        self.index.store(Arc::new(next));
+        self.restoring.lock().is_first_time = false;
+        applied
+    }
+
+    /// Topics that are gone, or have another id now, go first: what comes next may have their name
+    ///
+    fn remove_gone(&self, image: &Image, old: &Index, applied: &mut Applied) {
         for (name, topic) in &old.by_name {
-            let stays = next
-                .by_name
-                .get(name)
-                .is_some_and(|t| t.image.id() == topic.image.id());
-            if !stays {
+            let is_same = |t: &Arc<TopicImage>| t.id() == topic.image.id();
+            if !image.topics().by_name(name).is_some_and(is_same) {
                 applied.stopped.extend(self.remove(topic));
                 applied.deleted.push(name.clone());
             }
         }
-        self.index.store(Arc::new(next));
-        self.restoring.lock().is_first_time = false;
-        applied
+        if !applied.deleted.is_empty()
+            && let Err(e) = self.log_dir.checkpoint()
+        {
+            tracing::error!(error = %e, "write checkpoints");
+        }
     }
 
     /// Partitions that wait for [`ReplicaManager::restore`].
@@ -189,9 +201,9 @@ impl ReplicaManager {
         };
         let remote = self.remote_half(&topic.image, id.partition);
         let start = restore::remote_start(&remote, epoch).await?;
-        let (this, id) = (Arc::clone(self), id.clone());
+        let (this, id, topic_id) = (Arc::clone(self), id.clone(), topic.image.id());
         let started = io
-            .run(move || this.start_restored(&id, remote, start))
+            .run(move || this.start_restored(&id, topic_id, remote, start))
             .await;
         Ok(started.unwrap_or(None))
     }
@@ -207,11 +219,16 @@ impl ReplicaManager {
     fn start_restored(
         &self,
         id: &TopicPartition,
+        topic_id: TopicId,
         remote: RemoteHalf,
         start: Option<RemoteStart>,
     ) -> Option<Arc<Partition>> {
         let _changing = self.changing.lock();
         let (topic, epoch) = self.hosted(id)?;
+        if topic.image.id() != topic_id {
+            // Deleted and created anew while the bucket was asked: the answer is about another.
+            return None;
+        }
         let config = self.topic_config(&id.topic, &topic.overrides);
         let log = restore::open_log(
             &self.log_dir,
@@ -323,17 +340,21 @@ impl ReplicaManager {
         applied: &mut Applied,
     ) -> Result<Arc<Partition>, ErrorCode> {
         let id = TopicPartition::new(topic.name().clone(), index);
-        if self.broken.contains(&id) {
+        if self.broken.lock().contains(&id) {
             return Err(ErrorCode::KafkaStorageError);
         }
-        let local = self.log_dir.log(&id);
+        // Loaded at start, or left by what this broker hosted before; never of an older topic of
+        // the name.
+        let local = self
+            .log_dir
+            .log(&id)
+            .filter(|log| log.topic_id() == topic.id());
         if self.must_ask_bucket(&id, local.as_deref(), config) {
             // Retriable: clients come back until the bucket has answered (F-21).
             return Err(ErrorCode::NotLeaderOrFollower);
         }
         let log_config = log_config(config, self.config.producer_id_expiration_ms());
         let log = match local {
-            // Loaded at start, under its settings (X-58: never of an older topic of the name).
             Some(log) => log,
             None => self
                 .log_dir
@@ -367,6 +388,16 @@ impl ReplicaManager {
     }
 
     fn remove(&self, topic: &HostedTopic) -> Vec<Arc<Partition>> {
+        for (index, hosted) in &topic.partitions {
+            let id = TopicPartition::new(topic.image.name().clone(), *index);
+            self.restoring.lock().waiting.remove(&id);
+            if hosted.is_err()
+                && self.broken.lock().remove(&id)
+                && let Err(e) = self.log_dir.delete_unloaded(&id)
+            {
+                tracing::error!(partition = %id, error = %e, "delete a log that cannot be opened");
+            }
+        }
         let served: Vec<_> = topic
             .partitions
             .values()
@@ -383,6 +414,13 @@ impl ReplicaManager {
 }
 
 impl HostedTopic {
+    /// A log could not be made; perhaps it can now.
+    fn has_failed(&self) -> bool {
+        self.partitions
+            .values()
+            .any(|p| matches!(p, Err(ErrorCode::KafkaStorageError)))
+    }
+
     fn find(&self, index: i32) -> Result<Arc<Partition>, ErrorCode> {
         match self.partitions.get(&index) {
             Some(hosted) => hosted.clone(),

@@ -114,7 +114,13 @@ impl Shard {
     /// Wakes the shard at its deadlines.
     async fn tick(self: &Arc<Self>) {
         loop {
-            let deadline = self.state.lock().next_deadline_ms;
+            let deadline = {
+                let state = self.state.lock();
+                if !state.shard.is_active() {
+                    return;
+                }
+                state.next_deadline_ms
+            };
             let Some(deadline) = deadline else {
                 self.deadline_changed.notified().await;
                 continue;
@@ -222,6 +228,12 @@ impl Shard {
         };
         self.follow(in_flight);
         receiver.await.map_err(|_| GroupError::NotCoordinator)
+    }
+
+    /// The partition is gone: everyone who waits is told, and nothing happens here any more.
+    pub(super) fn unload(self: &Arc<Self>) {
+        self.with_shard(|shard, _| shard.unload());
+        self.deadline_changed.notify_one();
     }
 
     pub(super) fn on_topics_deleted(self: &Arc<Self>, names: &[TopicName]) {

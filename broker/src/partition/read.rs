@@ -69,13 +69,17 @@ impl Partition {
         }
         let visible = self.visible(request.isolation);
         let offset = request.offset;
-        if offset < visible.log_start_offset || offset > self.log.log_end_offset() {
+        if offset < visible.log_start_offset {
             return Err(ErrorCode::OffsetOutOfRange);
         }
         if request.last_fetched_epoch >= 0
             && let Some(diverging) = self.divergence(request)?
         {
             return Ok((visible, ReadPlan::Diverging(diverging)));
+        }
+        // After the epochs: a reader that is ahead on another branch must learn where it left ours.
+        if offset > self.log.log_end_offset() {
+            return Err(ErrorCode::OffsetOutOfRange);
         }
         let plan = if offset >= visible.upper {
             ReadPlan::AtEnd

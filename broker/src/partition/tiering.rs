@@ -9,12 +9,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 
+use arc_swap::ArcSwapOption;
 use strandline_tiering::{
     RemotePartition, RemotePartitionId, RemoteRead, RemoteTier, TieringError,
 };
 use strandline_types::{LeaderEpoch, Offset};
 use strandline_wire::ErrorCode;
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
 pub(crate) use lookup::OffsetLookup;
 
@@ -24,7 +25,9 @@ use crate::partition::Partition;
 pub(crate) struct RemoteHalf {
     tier: Option<Arc<RemoteTier>>,
     id: RemotePartitionId,
-    opened: OnceCell<Arc<RemotePartition>>,
+    opened: ArcSwapOption<RemotePartition>,
+    /// One opening at a time.
+    opening: Mutex<()>,
     /// Between two looks of retention, in ms (`log.retention.check.interval.ms`).
     expiry_interval_ms: i64,
     next_expiry_ms: AtomicI64,
@@ -50,7 +53,8 @@ impl RemoteHalf {
         Self {
             tier,
             id,
-            opened: OnceCell::new(),
+            opened: ArcSwapOption::empty(),
+            opening: Mutex::new(()),
             expiry_interval_ms,
             next_expiry_ms,
             is_purged: AtomicBool::new(false),
@@ -61,19 +65,29 @@ impl RemoteHalf {
     pub(crate) async fn open(
         &self,
         leader_epoch: LeaderEpoch,
-    ) -> Result<&Arc<RemotePartition>, TieringError> {
-        let open = || async {
-            let tier = self.tier.as_ref().ok_or(TieringError::Deleted)?;
-            tier.open_partition(self.id.clone(), leader_epoch).await
-        };
-        let remote = self.opened.get_or_try_init(open).await?;
-        remote.set_leader_epoch(leader_epoch);
+    ) -> Result<Arc<RemotePartition>, TieringError> {
+        if let Some(remote) = self.opened.load_full() {
+            remote.set_leader_epoch(leader_epoch);
+            return Ok(remote);
+        }
+        let _opening = self.opening.lock().await;
+        if let Some(remote) = self.opened.load_full() {
+            return Ok(remote);
+        }
+        let tier = self.tier.as_ref().ok_or(TieringError::Deleted)?;
+        let remote = tier.open_partition(self.id.clone(), leader_epoch).await?;
+        self.opened.store(Some(Arc::clone(&remote)));
         Ok(remote)
     }
 
     /// The chain, if it was opened.
-    pub(crate) fn get(&self) -> Option<&Arc<RemotePartition>> {
-        self.opened.get()
+    pub(crate) fn get(&self) -> Option<Arc<RemotePartition>> {
+        self.opened.load_full()
+    }
+
+    /// Forgets the chain, which was deleted: the next one begins anew.
+    fn forget(&self) {
+        self.opened.store(None);
     }
 
     /// True when this broker has a cold tier.

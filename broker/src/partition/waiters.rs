@@ -45,7 +45,14 @@ impl Waiters {
         if lists.fetches.len() >= 16 && lists.fetches.len().is_power_of_two() {
             lists.fetches.retain(|w| w.strong_count() > 0);
         }
-        lists.fetches.push(Arc::downgrade(notify));
+        // A fetch that was woken by another of its partitions is on the list still.
+        let is_there = lists
+            .fetches
+            .iter()
+            .any(|w| std::ptr::eq(w.as_ptr(), Arc::as_ptr(notify)));
+        if !is_there {
+            lists.fetches.push(Arc::downgrade(notify));
+        }
     }
 
     /// The high watermark is at `high_watermark` now, or something else that readers see changed.

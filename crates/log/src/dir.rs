@@ -63,6 +63,29 @@ impl WriteQueue {
     }
 }
 
+/// Entries of the checkpoint files, by partition.
+#[derive(Debug, Default)]
+pub(crate) struct KeptOffsets {
+    pub(crate) recovery: HashMap<TopicPartition, Offset>,
+    pub(crate) log_start: HashMap<TopicPartition, Offset>,
+    pub(crate) high_watermark: HashMap<TopicPartition, Offset>,
+}
+
+impl KeptOffsets {
+    pub(crate) fn forget(&mut self, partition: &TopicPartition) {
+        self.recovery.remove(partition);
+        self.log_start.remove(partition);
+        self.high_watermark.remove(partition);
+    }
+}
+
+fn entries(
+    map: &HashMap<TopicPartition, Offset>,
+) -> impl Iterator<Item = (TopicPartition, Offset)> {
+    map.iter()
+        .map(|(partition, offset)| (partition.clone(), *offset))
+}
+
 pub(crate) struct DirShared {
     pub(crate) path: Arc<Path>,
     pub(crate) queue: WriteQueue,
@@ -74,6 +97,8 @@ pub(crate) struct DirShared {
     /// The file system takes reservations.
     pub(crate) can_reserve: AtomicBool,
     pub(crate) logs: RwLock<HashMap<TopicPartition, Arc<Log>>>,
+    /// Checkpointed offsets of partitions that could not be loaded: their entries must stay.
+    pub(crate) kept: Mutex<KeptOffsets>,
     /// Text of each checkpoint file as it was written last.
     checkpoints: Mutex<HashMap<&'static str, String>>,
     fault: OnceLock<StorageFault>,
@@ -92,6 +117,7 @@ impl DirShared {
             backlog_bytes: AtomicUsize::new(0),
             can_reserve: AtomicBool::new(true),
             logs: RwLock::default(),
+            kept: Mutex::default(),
             checkpoints: Mutex::default(),
             fault: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
@@ -178,6 +204,11 @@ impl DirShared {
             recovery.push((log.partition().clone(), recovery_point));
             watermarks.push((log.partition().clone(), high_watermark));
         }
+        {
+            let kept = self.kept.lock();
+            recovery.extend(entries(&kept.recovery));
+            watermarks.extend(entries(&kept.high_watermark));
+        }
         self.write_checkpoint(checkpoint::RECOVERY_POINT, recovery)?;
         self.write_log_start_checkpoint()?;
         self.write_checkpoint(checkpoint::HIGH_WATERMARK, watermarks)
@@ -188,7 +219,9 @@ impl DirShared {
             let log_start = log.checkpoint_offsets().2?;
             Some((log.partition().clone(), log_start))
         });
-        self.write_checkpoint(checkpoint::LOG_START, starts.collect())
+        let mut starts: Vec<_> = starts.collect();
+        starts.extend(entries(&self.kept.lock().log_start));
+        self.write_checkpoint(checkpoint::LOG_START, starts)
     }
 
     fn write_checkpoint(

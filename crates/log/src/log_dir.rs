@@ -234,6 +234,7 @@ impl LogDir {
         if self.shared.logs.read().contains_key(partition) {
             return Err(LogError::AlreadyExists(partition.clone()));
         }
+        self.shared.kept.lock().forget(partition);
         let folder = self.path().join(partition.to_string());
         let target = self.path().join(marked_name(partition, "delete"));
         match fs::rename(&folder, &target) {

@@ -110,15 +110,15 @@ pub(super) async fn read(context: &RequestContext, wanted: &[Wanted], limits: &L
         .io
         .run(move || read_disk(&tail, &limits, budget))
         .await;
-    let Ok((mut more, mut budget)) = on_disk else {
+    let Ok(mut more) = on_disk else {
         let closing = wanted[rest..]
             .iter()
             .map(|_| PartitionRead::error(ErrorCode::NotLeaderOrFollower));
         reads.extend(closing);
         return total(wanted, reads);
     };
-    let has_remote = more.iter().any(|r| r.is_remote);
-    read_remote(context, &wanted[rest..], &mut more, &mut budget).await;
+    let has_remote = more.iter().any(|r| r.remote.is_some());
+    read_remote(context, &wanted[rest..], &mut more).await;
     reads.extend(more.into_iter().map(|r| r.read));
     let mut pass = total(wanted, reads);
     // The wait for the bucket was the wait of this request (F-60).
@@ -200,32 +200,39 @@ fn read_memory(
 /// A partition after the disk was asked: done, or waiting for the bucket.
 struct DiskRead {
     read: PartitionRead,
-    is_remote: bool,
+    remote: Option<RemoteShare>,
 }
 
-fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> (Vec<DiskRead>, Budget) {
+/// What a remote partition may return; set aside in the order of the request, before it is known
+/// whether it will be used.
+#[derive(Debug, Clone, Copy)]
+struct RemoteShare {
+    max_bytes: usize,
+    min_one: bool,
+}
+
+fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> Vec<DiskRead> {
     let mut out = Vec::with_capacity(wanted.len());
     for w in wanted {
         let plan = plan(w, limits);
         if let Some(read) = settled(&plan) {
-            out.push(DiskRead {
-                read,
-                is_remote: false,
-            });
+            out.push(DiskRead { read, remote: None });
             continue;
         }
         let (Ok((visible, plan)), Ok(partition)) = (plan, &w.partition) else {
             let read = PartitionRead::error(ErrorCode::UnknownServerError);
-            out.push(DiskRead {
-                read,
-                is_remote: false,
-            });
+            out.push(DiskRead { read, remote: None });
             continue;
         };
         if plan == ReadPlan::Remote {
+            let share = RemoteShare {
+                max_bytes: budget.limit(w.fetch.max_bytes),
+                min_one: budget.is_first,
+            };
+            budget.spend(share.max_bytes.max(usize::from(share.min_one)));
             out.push(DiskRead {
                 read: PartitionRead::empty(visible),
-                is_remote: true,
+                remote: Some(share),
             });
             continue;
         }
@@ -238,42 +245,28 @@ fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> (Vec<Dis
             }
             Err(code) => PartitionRead::error(code),
         };
-        out.push(DiskRead {
-            read,
-            is_remote: false,
-        });
+        out.push(DiskRead { read, remote: None });
     }
-    (out, budget)
+    out
 }
 
-/// Reads all remote partitions at the same time, sharing what is left of the budget (F-62).
-async fn read_remote(
-    context: &RequestContext,
-    wanted: &[Wanted],
-    reads: &mut [DiskRead],
-    budget: &mut Budget,
-) {
-    let remote: Vec<usize> = reads
-        .iter()
-        .enumerate()
-        .filter(|(_, r)| r.is_remote)
-        .map(|(at, _)| at)
-        .collect();
-    if remote.is_empty() {
-        return;
-    }
+/// Reads all remote partitions at the same time, each its share (F-62).
+async fn read_remote(context: &RequestContext, wanted: &[Wanted], reads: &mut [DiskRead]) {
+    let mut jobs = Vec::new();
     let wait = context.broker.config.remote_fetch_max_wait();
-    let mut jobs = Vec::with_capacity(remote.len());
-    for &at in &remote {
-        let w = &wanted[at];
-        let limit = budget.limit(w.fetch.max_bytes);
-        let min_one = budget.is_first;
-        if limit == 0 && !min_one {
-            continue;
+    for (at, read) in reads.iter().enumerate() {
+        // Without room for a byte there is nothing to ask for in this response.
+        let share = read.remote.filter(|s| s.max_bytes > 0 || s.min_one);
+        if let Some(RemoteShare { max_bytes, min_one }) = share {
+            jobs.push(read_bucket(
+                context,
+                &wanted[at],
+                at,
+                max_bytes,
+                min_one,
+                wait,
+            ));
         }
-        // Each share is set aside before it is known whether it will be used.
-        budget.spend(limit.max(1));
-        jobs.push(read_bucket(context, w, at, limit, min_one, wait));
     }
     for (at, result) in futures::future::join_all(jobs).await {
         let read = &mut reads[at].read;

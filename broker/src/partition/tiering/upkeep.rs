@@ -48,6 +48,7 @@ impl Partition {
         if !config.remote_storage_enable {
             return self.must_purge();
         }
+        self.remote.is_purged.store(false, Ordering::Relaxed);
         // The chain says what is in the bucket; until it is read, nobody knows.
         let Some(remote) = self.remote.get() else {
             return self.log.log_end_offset() > 0;
@@ -59,7 +60,8 @@ impl Partition {
         let delay_ms = config.strandline_tier_max_delay_ms;
         let is_late = delay_ms > 0 && self.tier_lag(now_ms).age_ms > delay_ms;
         !config.remote_log_copy_disable && (is_sealed || is_late)
-            || self.expiry_is_due(remote, now_ms)
+            || self.log.log_start_offset() < remote.view().log_start_offset()
+            || self.expiry_is_due(&remote, now_ms)
     }
 
     /// True when retention may have something to do in the bucket.
@@ -89,7 +91,8 @@ impl Partition {
         if self.must_purge() {
             return self.purge(io, clock).await;
         }
-        let remote = Arc::clone(self.remote.open(self.leader_epoch()).await?);
+        let remote = self.remote.open(self.leader_epoch()).await?;
+        self.follow_log_start(&remote)?;
         // First: when DeleteRecords went beyond what is tiered, the bucket's end must move too, or
         // the next segment would leave a gap behind it.
         self.expire(&remote, clock).await?;
@@ -120,6 +123,7 @@ impl Partition {
         })
         .await?;
         self.delete_remote(clock).await?;
+        self.remote.forget();
         self.remote.is_purged.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -165,9 +169,8 @@ impl Partition {
         clock: &Clock,
     ) -> Result<(), TieringError> {
         loop {
-            let from = remote
-                .highest_offset()
-                .map_or(self.log.log_start_offset(), |h| h + 1);
+            let end = remote.view().end_offset();
+            let from = end.unwrap_or(0).max(self.log.log_start_offset());
             let offsets = self.log.offsets();
             let limit = offsets.high_watermark.min(offsets.last_stable);
             let partition = Arc::clone(self);
@@ -184,11 +187,11 @@ impl Partition {
                     let partition = &self.id;
                     tracing::debug!(%partition, base_offset, bytes, "segment tiered");
                 }
-                // An earlier attempt had committed it after all.
-                Err(TieringError::Overlap { .. }) => {
+                // An earlier attempt had committed it after all; anything else would not go away.
+                Err(overlap @ TieringError::Overlap { .. }) => {
                     remote.refresh().await?;
-                    if remote.highest_offset().is_none_or(|h| h < from) {
-                        return Ok(());
+                    if remote.view().end_offset() <= end {
+                        return Err(overlap);
                     }
                 }
                 Err(e) => return Err(e),
@@ -197,6 +200,17 @@ impl Partition {
             self.run(io, move || partition.apply_local_retention(now_ms))
                 .await?;
         }
+    }
+
+    /// What the bucket no longer has is no longer part of the log: a start that moved there and was
+    /// not checkpointed here (S-22).
+    fn follow_log_start(&self, remote: &RemotePartition) -> Result<(), TieringError> {
+        let start = remote.view().log_start_offset();
+        if start > self.log.log_start_offset() {
+            let moved = self.log.set_log_start_offset(start);
+            moved.map_err(|e| TieringError::Source(as_io(e)))?;
+        }
+        Ok(())
     }
 
     /// Lets local segments go (S-20, L-30); blocks on the disk.

@@ -1,11 +1,12 @@
 //! Loading all logs of a directory at start, several at once (L-20…L-26, R-20, S-24).
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use strandline_types::{TopicId, TopicName, TopicPartition};
+use strandline_types::{Offset, TopicId, TopicName, TopicPartition};
 
 use super::LogDir;
 use crate::checkpoint::{self, OffsetMap};
@@ -75,6 +76,21 @@ impl LogDir {
         for log in &loaded.logs {
             logs.insert(log.partition().clone(), Arc::clone(log));
         }
+        drop(logs);
+        let mut kept = self.shared.kept.lock();
+        for FailedLog { partition, .. } in &loaded.failed {
+            let keep = |from: &OffsetMap, to: &mut HashMap<TopicPartition, Offset>| {
+                if let Some(offset) = from.get(partition) {
+                    to.insert(partition.clone(), *offset);
+                }
+            };
+            keep(&checkpoints.recovery, &mut kept.recovery);
+            keep(&checkpoints.log_start, &mut kept.log_start);
+            keep(&checkpoints.high_watermark, &mut kept.high_watermark);
+        }
+        drop(kept);
+        // Entries of partitions that are gone must not meet a new one of their name.
+        self.shared.write_checkpoints()?;
         Ok(loaded)
     }
 
