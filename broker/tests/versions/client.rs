@@ -26,13 +26,16 @@ pub(crate) fn topic_name(name: &str) -> TopicName {
 pub(crate) struct Broker {
     process: Child,
     port: u16,
-    _data: TempDir,
+    data: Option<TempDir>,
 }
 
 impl Broker {
     /// Starts with these settings, and returns when clients may come.
     pub(crate) fn start(settings: &[&str]) -> Self {
-        let data = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), settings)
+    }
+
+    fn start_in(data: TempDir, settings: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strandline"));
         command.arg("server");
         let dir = format!("strandline.data.dir={}", data.path().display());
@@ -50,10 +53,30 @@ impl Broker {
             .spawn()
             .unwrap();
         let port = port_of(&mut process);
+        let data = Some(data);
         Self {
             process,
             port,
-            _data: data,
+            data,
+        }
+    }
+
+    /// As `kill -9`, and a start on the same data.
+    pub(crate) fn kill_and_restart(mut self, settings: &[&str]) -> Self {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        let data = self.data.take().unwrap();
+        Self::start_in(data, settings)
+    }
+
+    /// Waits until a file of the data directory has this text in it.
+    pub(crate) fn wait_for_text(&self, file: &str, text: &str) {
+        let path = self.data.as_ref().unwrap().path().join(file);
+        let deadline = Instant::now() + TIMEOUT;
+        let is_there = || std::fs::read_to_string(&path).is_ok_and(|all| all.contains(text));
+        while !is_there() {
+            assert!(Instant::now() < deadline, "{file} never held '{text}'");
+            std::thread::yield_now();
         }
     }
 

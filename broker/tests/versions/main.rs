@@ -415,6 +415,72 @@ fn produce_fetch_and_offsets() {
     }
 }
 
+// nothing of a deleted topic may meet a new one of its name, not even after a crash.
+#[test]
+fn a_topic_of_an_old_name_keeps_its_records_over_a_crash() {
+    let broker = Broker::start(&["replica.high.watermark.checkpoint.interval.ms=50"]);
+    create_topic(&broker, 5, "t", 1);
+    for _ in 0..10 {
+        produce(&broker, 7, "t", batch(Compression::None, 100, 1_000_000));
+    }
+    let partition = m::delete_records_request::DeleteRecordsPartition::default()
+        .with_partition_index(0)
+        .with_offset(900);
+    let topic = m::delete_records_request::DeleteRecordsTopic::default()
+        .with_name(topic_name("t"))
+        .with_partitions(vec![partition]);
+    let request = m::DeleteRecordsRequest::default()
+        .with_topics(vec![topic])
+        .with_timeout_ms(1000);
+    let deleted: m::DeleteRecordsResponse = broker.call(2, &request);
+    assert_eq!(deleted.topics[0].partitions[0].low_watermark, 900);
+    broker.wait_for_text("log/log-start-offset-checkpoint", "t 0 900");
+    // From here on no checkpoint comes by itself.
+    let broker = broker.kill_and_restart(&[]);
+    let request = m::DeleteTopicsRequest::default()
+        .with_topic_names(vec![topic_name("t")])
+        .with_timeout_ms(5000);
+    let gone: m::DeleteTopicsResponse = broker.call(4, &request);
+    assert_eq!(gone.responses[0].error_code, 0);
+    create_topic(&broker, 5, "t", 1);
+    let answer = produce(&broker, 7, "t", batch(Compression::None, 50, 1_000_000));
+    assert_eq!(answer, (0, 0));
+    let broker = broker.kill_and_restart(&[]);
+    let response = fetch(&broker, 11, "t", 0);
+    let partition = &response.responses[0].partitions[0];
+    assert_eq!((partition.error_code, partition.high_watermark), (0, 50));
+    assert_eq!(partition.log_start_offset, 0);
+}
+
+// F-23: a reader that is ahead on another branch learns where it left ours.
+#[test]
+fn divergence_is_told_before_out_of_range() {
+    let broker = Broker::start(&[]);
+    create_topic(&broker, 5, "t", 1);
+    produce(&broker, 7, "t", batch(Compression::None, 10, 1_000_000));
+    let partition = m::fetch_request::FetchPartition::default()
+        .with_partition(0)
+        .with_fetch_offset(15)
+        .with_current_leader_epoch(-1)
+        .with_last_fetched_epoch(0)
+        .with_partition_max_bytes(1 << 20);
+    let topic = m::fetch_request::FetchTopic::default()
+        .with_topic(topic_name("t"))
+        .with_partitions(vec![partition]);
+    let request = m::FetchRequest::default()
+        .with_replica_id((-1).into())
+        .with_session_epoch(-1)
+        .with_max_bytes(1 << 20)
+        .with_topics(vec![topic]);
+    let response: m::FetchResponse = broker.call(12, &request);
+    let partition = &response.responses[0].partitions[0];
+    let at = (
+        partition.diverging_epoch.epoch,
+        partition.diverging_epoch.end_offset,
+    );
+    assert_eq!((partition.error_code, at), (0, (0, 10)));
+}
+
 #[test]
 fn configs_and_cluster() {
     let broker = Broker::start(&[]);
