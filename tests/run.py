@@ -45,6 +45,7 @@ SUITES = [
     Suite("bad-input-batches", "stories/bad_input_batches.py"),
     Suite("bad-input-disk", "stories/bad_input_disk.py", brokers=("strandline",)),
     Suite("bad-input-start", "stories/bad_input_start.py", brokers=("strandline",)),
+    Suite("tier-edges", "stories/tier_edges.py", quick=False, brokers=("strandline",)),
     Suite("corruption", "stories/corruption.py", quick=False, brokers=("strandline",)),
 ]
 
