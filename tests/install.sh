@@ -29,12 +29,12 @@ install_python() {
 
 install_kafka() {
   rm -rf "$tools/kafka/lib"
-  mvn -q -B -f "$tests/kafka/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$tools/kafka/lib"
+  mvn -q -B -Dstyle.color=never -f "$tests/kafka/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$tools/kafka/lib"
 }
 
 install_kafka_tiered() {
   rm -rf "$tools/kafka/lib-tiered"
-  mvn -q -B -Ptiered -f "$tests/kafka/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$tools/kafka/lib-tiered"
+  mvn -q -B -Dstyle.color=never -Ptiered -f "$tests/kafka/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$tools/kafka/lib-tiered"
 }
 
 install_java() {

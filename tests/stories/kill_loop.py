@@ -145,7 +145,8 @@ def main():
             with suite.check("the same when all is tiered and locally gone"):
                 broker.wait_cold(TOPIC, PARTITIONS, timeout=120)
                 verify(broker, writer)
-        brokers.check_log(suite, broker)
+        # a kill can fall between the removal of a log and that of its index
+        brokers.check_log(suite, broker, allow=["an index without its log is removed"])
     suite.finish()
 
 
