@@ -171,6 +171,8 @@ impl Partition {
         if target > self.log.log_start_offset() {
             self.log
                 .delete_records_to(target)
+                // What is deleted stays deleted, also over a kill.
+                .and_then(|_| self.log.persist_log_start())
                 .map_err(|e| error_codes::for_log(&e))?;
             self.waiters.advance(high_watermark);
         }

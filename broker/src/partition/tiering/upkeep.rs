@@ -95,7 +95,7 @@ impl Partition {
         self.follow_log_start(&remote)?;
         // First: when DeleteRecords went beyond what is tiered, the bucket's end must move too, or
         // the next segment would leave a gap behind it.
-        self.expire(&remote, clock).await?;
+        self.expire(&remote, io, clock).await?;
         if !self.config().remote_log_copy_disable {
             self.roll_late(io, clock).await?;
             self.upload_sealed(&remote, io, clock).await?;
@@ -231,6 +231,7 @@ impl Partition {
     async fn expire(
         self: &Arc<Self>,
         remote: &Arc<RemotePartition>,
+        io: &Pool,
         clock: &Clock,
     ) -> Result<(), TieringError> {
         let now_ms = clock.now_ms();
@@ -257,8 +258,15 @@ impl Partition {
             let (segments, start) = (expired.segments, expired.log_start_offset);
             tracing::debug!(%partition, segments, log_start_offset = start, "tiered segments expired");
         }
-        let start = self.log.set_log_start_offset(expired.log_start_offset);
-        start.map_err(|e| TieringError::Source(as_io(e)))?;
-        Ok(())
+        if expired.log_start_offset <= self.log.log_start_offset() {
+            return Ok(());
+        }
+        // Kept at once: a kill must not bring back a start whose records are gone.
+        let (partition, start) = (Arc::clone(self), expired.log_start_offset);
+        self.run(io, move || {
+            partition.log.set_log_start_offset(start)?;
+            partition.log.persist_log_start()
+        })
+        .await
     }
 }

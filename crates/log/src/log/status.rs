@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use strandline_types::Offset;
 
+use crate::error::LogError;
 use crate::log::{Log, Status};
 
 /// The part of a log from an offset on.
@@ -25,6 +26,12 @@ impl Log {
     /// where the disk begins, until [`Log::restore_log_start_offset`] corrects it (L-26).
     pub fn is_log_start_known(&self) -> bool {
         self.is_log_start_known.load(Ordering::Acquire)
+    }
+
+    /// Writes the log start offset to the directory's checkpoint now; otherwise it is there after
+    /// the next periodic one, and a kill before that brings an older start back. Blocks.
+    pub fn persist_log_start(&self) -> Result<(), LogError> {
+        self.dir.write_log_start_checkpoint()
     }
 
     /// First offset of the segment that is appended to; everything below is sealed.
