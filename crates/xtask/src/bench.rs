@@ -2,22 +2,11 @@
 
 use std::process::Command;
 
-use crate::run::{Failure, cargo, program, root, step, target_dir};
+use crate::run::{Failure, program, release_and_tools, root, target_dir};
 
 /// Builds the release and hands over to the harness in `tests/bench`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    step("release build", || {
-        cargo(&[
-            "build",
-            "--release",
-            "--locked",
-            "--package",
-            "strandline-broker",
-        ])
-    })?;
-    step("install what the clients need", || {
-        program(Command::new("bash").arg(root().join("tests/install.sh")))
-    })?;
+    release_and_tools()?;
     program(
         Command::new("bash")
             .arg(root().join("tests/bench/run.sh"))

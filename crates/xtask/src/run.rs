@@ -57,3 +57,20 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<(), Failure> {
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
+
+/// Builds the broker in release and installs what the whole-system tests and benchmarks run against it.
+pub(crate) fn release_and_tools() -> Result<(), Failure> {
+    step("release build", || {
+        cargo(&[
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            "strandline-broker",
+        ])
+    })?;
+    step("install what the clients need", || {
+        program(Command::new("bash").arg(root().join("tests/install.sh")))
+    })?;
+    Ok(())
+}

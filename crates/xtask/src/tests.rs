@@ -2,25 +2,14 @@
 
 use std::process::Command;
 
-use crate::run::{Failure, cargo, program, root, step, target_dir};
+use crate::run::{Failure, cargo, program, release_and_tools, root, step, target_dir};
 
 /// Runs everything. `arguments` go to the runner of the whole-system tests.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     step("tests of the crates", || {
         cargo(&["test", "--workspace", "--locked"])
     })?;
-    step("release build", || {
-        cargo(&[
-            "build",
-            "--release",
-            "--locked",
-            "--package",
-            "strandline-broker",
-        ])
-    })?;
-    step("install what the clients need", || {
-        program(Command::new("bash").arg(root().join("tests/install.sh")))
-    })?;
+    release_and_tools()?;
     step("whole-system tests", || {
         let binary = target_dir().join("release/strandline");
         program(
