@@ -3,7 +3,6 @@
 import json
 import struct
 import subprocess
-import time
 
 import wire
 from broker import TOOLS, die_with_parent
@@ -95,6 +94,4 @@ def delete(broker, topic, timeout=20):
         code = reader.int16()
     if code:
         raise Failed(f"delete {topic}: error {code}")
-    deadline = time.monotonic() + timeout
-    while any(broker.log_dir().glob(f"{topic}-*")) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: not any(broker.log_dir().glob(f"{topic}-*")), f"the folders of {topic} to go", timeout)
