@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs what the test suites need on a machine that has Rust, Java with Maven, Go, Python 3.11, Node and apt; run as root.
-# Everything but kcat and librdkafka-dev lands in .tools/ of the repository (or in $STRANDLINE_TOOLS). Running it again costs a fraction of a second:
+# Everything but kcat, librdkafka-dev and valgrind lands in .tools/ of the repository (or in $STRANDLINE_TOOLS). Running it again costs a fraction of a second:
 # each part has a stamp that holds a checksum of the files it is made from.
 #   install.sh           everything
 #   install.sh --tiered  also a Kafka with tiered storage, which the cold parts of the suites are checked against
@@ -37,6 +37,11 @@ install_kafka_tiered() {
   mvn -q -B -Dstyle.color=never -Ptiered -f "$tests/kafka/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$tools/kafka/lib-tiered"
 }
 
+install_kafka_connect() {
+  rm -rf "$tools/kafka/lib-connect"
+  mvn -q -B -Dstyle.color=never -Pconnect -f "$tests/kafka/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$tools/kafka/lib-connect"
+}
+
 install_java() {
   rm -rf "$tools/java"
   mkdir -p "$tools/java"
@@ -57,13 +62,14 @@ install_bench() {
   bash "$tests/bench/load/build.sh" "$tools/bin"
 }
 
-if ! command -v kcat >/dev/null || [ ! -e /usr/include/librdkafka/rdkafka.h ]; then
-  echo "install: kcat and librdkafka-dev"
-  packages=(kcat librdkafka-dev)
+if ! command -v kcat >/dev/null || [ ! -e /usr/include/librdkafka/rdkafka.h ] || ! command -v valgrind >/dev/null; then
+  echo "install: kcat, librdkafka-dev and valgrind"
+  packages=(kcat librdkafka-dev valgrind)
   apt-get install -qq -y "${packages[@]}" >/dev/null || { apt-get update -qq && apt-get install -qq -y "${packages[@]}" >/dev/null; }
 fi
 step python "$tests/requirements.txt"
 step kafka "$tests/kafka/pom.xml"
+step kafka_connect "$tests/kafka/pom.xml"
 if [ "${1:-}" = --tiered ]; then step kafka_tiered "$tests/kafka/pom.xml"; fi
 step java "$tests/kafka/pom.xml" "$tests"/clients/java/*.java
 step node "$tests/clients/node/package-lock.json"

@@ -1,5 +1,8 @@
 //! Which handler serves which API: one match.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
+pub(crate) mod admission;
 mod alter_configs;
 mod api_versions;
 mod create_partitions;
@@ -11,7 +14,10 @@ mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
 mod describe_log_dirs;
+mod describe_producers;
 mod describe_topic_partitions;
+mod describe_transactions;
+mod end_txn;
 mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -20,6 +26,7 @@ mod join_group;
 mod leave_group;
 mod list_groups;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -27,6 +34,8 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod sync_group;
+mod txn_offset_commit;
+mod write_txn_markers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -123,6 +132,14 @@ async fn start(context: RequestContext, body: Bytes) -> Result<Slot, WireError> 
         Api::ListOffsets => serve!(list_offsets::handle),
         Api::OffsetForLeaderEpoch => serve!(offset_for_leader_epoch::handle),
         Api::InitProducerId => serve!(init_producer_id::handle),
+        Api::AddPartitionsToTxn => serve!(add_partitions_to_txn::handle),
+        Api::AddOffsetsToTxn => serve!(add_offsets_to_txn::handle),
+        Api::EndTxn => serve!(end_txn::handle),
+        Api::TxnOffsetCommit => serve!(txn_offset_commit::handle),
+        Api::WriteTxnMarkers => serve!(write_txn_markers::handle),
+        Api::DescribeProducers => serve!(describe_producers::handle),
+        Api::DescribeTransactions => serve!(describe_transactions::handle),
+        Api::ListTransactions => serve!(list_transactions::handle),
         Api::CreateTopics => serve!(create_topics::handle),
         Api::DeleteTopics => serve!(delete_topics::handle),
         Api::CreatePartitions => serve!(create_partitions::handle),

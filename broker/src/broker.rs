@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use strandline_env::{Clock, Pool};
-use strandline_log::LogDir;
+use strandline_log::{LogCleaner, TailBudget};
 use strandline_metadata::{
     AlterConfigs, CreateTopics, CreatedTopic, DeletedTopic, Metadata, NewPartitions, NewTopic,
     ProducerIdBlock, RequestError, TopicRef,
@@ -14,9 +14,9 @@ use strandline_telemetry::Throttle;
 use strandline_types::{BrokerId, TopicPartition};
 use tokio::sync::watch;
 
-use crate::append_room::AppendRoom;
-use crate::coordinators::GroupCoordinators;
+use crate::coordinators::{GroupCoordinators, MarkerWriter, TransactionCoordinators};
 use crate::fetch_session::FetchSessions;
+use crate::log_dirs::LogDirs;
 use crate::metrics::BrokerMetrics;
 use crate::net::listener::ConnectionCount;
 use crate::replica_manager::ReplicaManager;
@@ -35,13 +35,16 @@ pub(crate) struct Broker {
     pub(crate) config: Arc<LiveConfig>,
     pub(crate) clock: Clock,
     pub(crate) metadata: Metadata,
-    pub(crate) log_dir: Arc<LogDir>,
+    pub(crate) log_dirs: Arc<LogDirs>,
+    pub(crate) tail: Arc<TailBudget>,
+    pub(crate) cleaner: LogCleaner,
     pub(crate) replicas: Arc<ReplicaManager>,
     pub(crate) groups: Arc<GroupCoordinators>,
-    pub(crate) producer_ids: ProducerIds,
+    pub(crate) transactions: Arc<TransactionCoordinators>,
+    pub(crate) markers: Arc<MarkerWriter>,
+    pub(crate) producer_ids: Arc<ProducerIds>,
     pub(crate) sessions: FetchSessions,
     pub(crate) connections: Arc<ConnectionCount>,
-    pub(crate) append_room: AppendRoom,
     pub(crate) metrics: Arc<BrokerMetrics>,
     /// Files: reads that may touch the disk.
     pub(crate) io: Pool,

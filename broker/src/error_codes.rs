@@ -2,11 +2,16 @@
 //! must be given its code.
 #![deny(clippy::wildcard_enum_match_arm)]
 
+use strandline_coordinator::AppendError as CoordinatorAppendError;
 use strandline_group_coordinator::GroupError;
 use strandline_log::{AppendError, LogError};
 use strandline_metadata::RequestError;
 use strandline_records::RejectKind;
+use strandline_transaction_coordinator::TransactionError;
 use strandline_wire::ErrorCode;
+
+use crate::api::admission::Generation;
+use crate::coordinators::MarkerError;
 
 /// A batch that was refused before it reached the log (2.2).
 pub(crate) fn for_rejected(kind: RejectKind) -> ErrorCode {
@@ -24,7 +29,9 @@ pub(crate) fn for_append(error: &AppendError) -> ErrorCode {
     match error {
         AppendError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
         AppendError::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
-        AppendError::InvalidTransactionState { .. } => ErrorCode::InvalidTxnState,
+        AppendError::InvalidTransactionState { .. } | AppendError::NotVerified { .. } => {
+            ErrorCode::InvalidTxnState
+        }
         // Clients send no markers; a coordinator's own write is told by its name.
         AppendError::CoordinatorFenced { .. } => ErrorCode::InvalidProducerEpoch,
         AppendError::BatchLargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
@@ -95,10 +102,112 @@ pub(crate) fn for_group(error: GroupError) -> ErrorCode {
         GroupError::GroupIdNotFound => ErrorCode::GroupIdNotFound,
         GroupError::GroupSubscribedToTopic => ErrorCode::GroupSubscribedToTopic,
         GroupError::UnstableOffsetCommit => ErrorCode::UnstableOffsetCommit,
+        GroupError::InvalidProducerEpoch => ErrorCode::InvalidProducerEpoch,
+        GroupError::InvalidTxnState => ErrorCode::InvalidTxnState,
     }
 }
 
 /// Reading committed offsets never times out for the client (G-58).
 pub(crate) fn for_offset_fetch(error: GroupError) -> ErrorCode {
     for_group(error)
+}
+
+/// Whether a client's version of an API knows PRODUCER_FENCED.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fenced {
+    Known,
+    /// INVALID_PRODUCER_EPOCH says it to older clients (T-4, T-11, T-30).
+    Unknown,
+}
+
+impl Fenced {
+    /// The API knows it from `first` on.
+    pub(crate) fn known_from(version: i16, first: i16) -> Self {
+        if version >= first {
+            Self::Known
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+/// A transaction coordinator refused (section 5).
+pub(crate) fn for_transaction(error: TransactionError, fenced: Fenced) -> ErrorCode {
+    match error {
+        TransactionError::UnknownServerError => ErrorCode::UnknownServerError,
+        TransactionError::CoordinatorLoadInProgress => ErrorCode::CoordinatorLoadInProgress,
+        TransactionError::CoordinatorNotAvailable => ErrorCode::CoordinatorNotAvailable,
+        TransactionError::NotCoordinator => ErrorCode::NotCoordinator,
+        TransactionError::InvalidRequest => ErrorCode::InvalidRequest,
+        TransactionError::InvalidTransactionTimeout => ErrorCode::InvalidTransactionTimeout,
+        TransactionError::InvalidProducerIdMapping => ErrorCode::InvalidProducerIdMapping,
+        TransactionError::ProducerFenced => match fenced {
+            Fenced::Known => ErrorCode::ProducerFenced,
+            Fenced::Unknown => ErrorCode::InvalidProducerEpoch,
+        },
+        TransactionError::ConcurrentTransactions => ErrorCode::ConcurrentTransactions,
+        TransactionError::InvalidTxnState => ErrorCode::InvalidTxnState,
+        TransactionError::TransactionAbortable => ErrorCode::TransactionAbortable,
+        TransactionError::TransactionalIdNotFound => ErrorCode::TransactionalIdNotFound,
+    }
+}
+
+/// The coordinator did not let a producer write as a part of its transaction (P-70, P-72, P-73).
+pub(crate) fn for_produce_admission(error: TransactionError, generation: Generation) -> ErrorCode {
+    if must_come_back(error, generation) {
+        // Retriable for every client, and keeps its sequence (P-72).
+        ErrorCode::NotEnoughReplicas
+    } else {
+        for_admission(error, generation)
+    }
+}
+
+/// The same for offsets that are committed in a transaction (T-22).
+pub(crate) fn for_offsets_admission(error: TransactionError, generation: Generation) -> ErrorCode {
+    if must_come_back(error, generation) {
+        // The group coordinator has no other word for it that every client knows.
+        ErrorCode::CoordinatorLoadInProgress
+    } else {
+        for_admission(error, generation)
+    }
+}
+
+/// The coordinator cannot be asked now; or it is busy with the last end, which only clients of the
+/// second generation expect.
+fn must_come_back(error: TransactionError, generation: Generation) -> bool {
+    let is_busy = error == TransactionError::ConcurrentTransactions;
+    error.is_about_coordinator() || (is_busy && generation != Generation::Second)
+}
+
+fn for_admission(error: TransactionError, generation: Generation) -> ErrorCode {
+    if error == TransactionError::TransactionAbortable && generation == Generation::First {
+        ErrorCode::InvalidTxnState
+    } else {
+        for_transaction(error, Fenced::Unknown)
+    }
+}
+
+/// A partition did not take a marker (T-40).
+pub(crate) fn for_marker(error: MarkerError) -> ErrorCode {
+    let error = match error {
+        MarkerError::Unknown => return ErrorCode::UnknownTopicOrPartition,
+        MarkerError::NotLeader => return ErrorCode::NotLeaderOrFollower,
+        MarkerError::Append(error) => error,
+    };
+    match error {
+        CoordinatorAppendError::UnknownTopicOrPartition => ErrorCode::UnknownTopicOrPartition,
+        CoordinatorAppendError::NotEnoughReplicas => ErrorCode::NotEnoughReplicas,
+        CoordinatorAppendError::NotEnoughReplicasAfterAppend => {
+            ErrorCode::NotEnoughReplicasAfterAppend
+        }
+        CoordinatorAppendError::RequestTimedOut => ErrorCode::RequestTimedOut,
+        CoordinatorAppendError::NotLeaderOrFollower => ErrorCode::NotLeaderOrFollower,
+        CoordinatorAppendError::StorageError => ErrorCode::KafkaStorageError,
+        CoordinatorAppendError::MessageTooLarge => ErrorCode::MessageTooLarge,
+        CoordinatorAppendError::RecordListTooLarge => ErrorCode::RecordListTooLarge,
+        CoordinatorAppendError::InvalidProducerEpoch => ErrorCode::InvalidProducerEpoch,
+        CoordinatorAppendError::InvalidTransactionState => ErrorCode::InvalidTxnState,
+        CoordinatorAppendError::CoordinatorFenced => ErrorCode::TransactionCoordinatorFenced,
+        CoordinatorAppendError::Unknown => ErrorCode::UnknownServerError,
+    }
 }

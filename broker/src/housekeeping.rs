@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline_env::Shutdown;
-use strandline_types::{CONSUMER_OFFSETS_TOPIC, TopicName};
+use strandline_env::{Shutdown, freed_memory, huge_pages};
+use strandline_types::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicName};
 use tokio::sync::watch;
 
 use crate::broker::Broker;
 use crate::configs;
 use crate::tier_scheduler;
+
+/// How often to see whether freed memory can go back.
+const FREED_MEMORY_LOOK: Duration = Duration::from_secs(2);
 
 /// Applies each newer image until shutdown.
 pub(crate) fn follow(broker: &Arc<Broker>, applied: watch::Sender<i64>, shutdown: &Shutdown) {
@@ -38,23 +41,37 @@ pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i6
         broker.replicas.refresh_configs();
     }
     let (replicas, offset) = (Arc::clone(&broker.replicas), image.offset());
-    let count = image
-        .topics()
-        .by_name(CONSUMER_OFFSETS_TOPIC)
-        .map_or(0, |t| {
+    let count_of = |name: &str| {
+        let topic = image.topics().by_name(name);
+        topic.map_or(0, |t| {
             i32::try_from(t.partitions().len()).unwrap_or(i32::MAX)
-        });
+        })
+    };
+    let offsets_count = count_of(CONSUMER_OFFSETS_TOPIC);
+    let transactions_count = count_of(TRANSACTION_STATE_TOPIC);
     let Ok(change) = broker.io.run(move || replicas.apply(&image)).await else {
         return;
     };
     // Before the new coordinators: the topic may have been created again in the same image.
-    let is_offsets = |topic: &TopicName| topic.as_str() == CONSUMER_OFFSETS_TOPIC;
-    if change.deleted.iter().any(is_offsets) {
+    let is_gone = |name: &str| {
+        let mut deleted = change.deleted.iter();
+        deleted.any(|topic: &TopicName| topic.as_str() == name)
+    };
+    if is_gone(CONSUMER_OFFSETS_TOPIC) {
         broker.groups.on_deleted();
     }
+    if is_gone(TRANSACTION_STATE_TOPIC) {
+        broker.transactions.on_deleted();
+    }
     for partition in &change.started {
-        if partition.id.topic.as_str() == CONSUMER_OFFSETS_TOPIC {
-            broker.groups.on_elected(partition, count);
+        match partition.id.topic.as_str() {
+            CONSUMER_OFFSETS_TOPIC => broker.groups.on_elected(partition, offsets_count),
+            TRANSACTION_STATE_TOPIC => {
+                broker
+                    .transactions
+                    .on_elected(partition, transactions_count);
+            }
+            _ => {}
         }
     }
     if !change.deleted.is_empty() {
@@ -98,11 +115,27 @@ pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
         shutdown,
         ms(settings.replica_high_watermark_checkpoint_interval_ms),
         |broker| {
-            if let Err(e) = broker.log_dir.checkpoint() {
-                tracing::error!(error = %e, "write checkpoints");
-            }
+            broker.log_dirs.checkpoint();
+            huge_pages::look();
         },
     );
+    give_back_memory(broker, shutdown);
+}
+
+/// Gives back what was freed when the broker has become quiet. An idle one takes no thread for it.
+fn give_back_memory(broker: &Arc<Broker>, shutdown: &Shutdown) {
+    let (broker, shutdown) = (Arc::clone(broker), shutdown.clone());
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(FREED_MEMORY_LOOK) => {}
+            }
+            if freed_memory::is_due() && broker.io.run(freed_memory::give_back).await.is_err() {
+                return;
+            }
+        }
+    });
 }
 
 /// Runs `work` on the I/O pool at each interval until shutdown.

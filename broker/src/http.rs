@@ -81,9 +81,9 @@ async fn readyz(State(state): State<HttpState>) -> impl IntoResponse {
         .get()
         .filter(|_| state.is_ready.load(Ordering::Acquire));
     match broker {
-        Some(broker) if broker.log_dir.is_offline() => (
+        Some(broker) if broker.log_dirs.is_offline() => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "the log directory is offline\n",
+            "every log directory is offline\n",
         ),
         Some(_) => (StatusCode::OK, "ready\n"),
         None => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),

@@ -8,11 +8,16 @@ pub mod cli;
 mod configs;
 mod coordinators;
 mod error_codes;
+mod features;
 mod fetch_session;
 mod gauges;
 mod housekeeping;
 mod http;
+mod log_cleaner;
+mod log_dirs;
 mod metrics;
+#[cfg(test)]
+mod model;
 mod net;
 mod partition;
 mod replica_manager;

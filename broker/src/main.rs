@@ -1,12 +1,11 @@
 //! The program `strandline`.
 
+mod allocator;
+mod before_main;
+
 use std::process::ExitCode;
 
-// Memory that is reserved and never touched costs nothing with this allocator, and small blocks
-// are cheap; see docs/ARCHITECTURE.md.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    strandline_env::freed_memory::give_back_with(allocator::give_back);
     strandline_broker::cli::run()
 }

@@ -1,5 +1,7 @@
 //! What the broker counts; names and meanings are in `docs/reference/metrics.md`.
 
+mod cleaner;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +12,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use std::collections::HashMap;
+use strandline_env::huge_pages;
 use strandline_telemetry::{LATENCY_BUCKETS, MetricsRegistry};
 use strandline_wire::{ErrorCode, ServedApi, served_apis};
+
+use cleaner::CleanerMetrics;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ApiLabel {
@@ -37,6 +42,8 @@ pub(crate) struct BrokerMetrics {
     pub(crate) topics: TopicMetrics,
     pub(crate) cold: ColdMetrics,
     pub(crate) sizes: SizeMetrics,
+    pub(crate) cleaner: CleanerMetrics,
+    pub(crate) transactions: TransactionMetrics,
 }
 
 impl BrokerMetrics {
@@ -47,6 +54,8 @@ impl BrokerMetrics {
             topics: TopicMetrics::register(registry),
             cold: ColdMetrics::register(registry),
             sizes: SizeMetrics::register(registry),
+            cleaner: CleanerMetrics::register(registry),
+            transactions: TransactionMetrics::register(registry),
         })
     }
 }
@@ -116,6 +125,7 @@ impl NetworkMetrics {
 
     pub(crate) fn bytes_in(&self, bytes: usize) {
         self.bytes_in.inc_by(bytes as u64);
+        huge_pages::moved(bytes);
     }
 }
 
@@ -171,6 +181,7 @@ impl TopicMetrics {
 
     pub(crate) fn consumed(&self, topic: &str, bytes: usize) {
         self.of(topic).1.inc_by(bytes as u64);
+        huge_pages::moved(bytes);
     }
 
     /// Forgets a topic that is gone.
@@ -226,6 +237,59 @@ impl ColdMetrics {
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct StateLabel {
+    pub(crate) state: &'static str,
+}
+
+/// Transactions; refreshed when they are asked for.
+#[derive(Debug)]
+pub(crate) struct TransactionMetrics {
+    pub(crate) ids: Family<StateLabel, Gauge>,
+    pub(crate) longest_seconds: Gauge,
+    pub(crate) open: Family<TopicLabel, Gauge>,
+    pub(crate) late_partitions: Gauge,
+    pub(crate) without_marker: Gauge,
+}
+
+impl TransactionMetrics {
+    fn register(registry: &MetricsRegistry) -> Self {
+        let this = Self {
+            ids: Family::default(),
+            longest_seconds: Gauge::default(),
+            open: Family::default(),
+            late_partitions: Gauge::default(),
+            without_marker: Gauge::default(),
+        };
+        registry.register(
+            "strandline_transactional_ids",
+            "Transactional ids whose coordinator is here",
+            this.ids.clone(),
+        );
+        registry.register(
+            "strandline_transaction_longest_seconds",
+            "Age of the oldest transaction that has not ended",
+            this.longest_seconds.clone(),
+        );
+        registry.register(
+            "strandline_open_transactions",
+            "Transactions that are open on a topic's partitions",
+            this.open.clone(),
+        );
+        registry.register(
+            "strandline_partitions_with_late_transactions",
+            "Partitions with an open transaction that has been silent for longer than any may be open",
+            this.late_partitions.clone(),
+        );
+        registry.register(
+            "strandline_partitions_without_marker",
+            "Partitions to which the marker of an ended transaction could not be written yet",
+            this.without_marker.clone(),
+        );
+        this
+    }
+}
+
 /// Sizes and lags; refreshed when they are asked for.
 #[derive(Debug)]
 pub(crate) struct SizeMetrics {
@@ -234,6 +298,7 @@ pub(crate) struct SizeMetrics {
     pub(crate) tier_lag_seconds: Family<PartitionLabel, Gauge>,
     pub(crate) tail_bytes: Gauge,
     pub(crate) partitions: Gauge,
+    pub(crate) offline_log_dirs: Gauge,
 }
 
 impl SizeMetrics {
@@ -244,6 +309,7 @@ impl SizeMetrics {
             tier_lag_seconds: Family::default(),
             tail_bytes: Gauge::default(),
             partitions: Gauge::default(),
+            offline_log_dirs: Gauge::default(),
         };
         registry.register(
             "strandline_log_bytes",
@@ -269,6 +335,11 @@ impl SizeMetrics {
             "strandline_partitions",
             "Partitions that this broker leads",
             this.partitions.clone(),
+        );
+        registry.register(
+            "strandline_offline_log_directories",
+            "Log directories that failed; the partitions in them are offline",
+            this.offline_log_dirs.clone(),
         );
         this
     }

@@ -3,8 +3,10 @@
 //! The log knows bytes and offsets; this type knows who may append, what is committed and who waits
 //! for it. Rules: P-9, P-10, P-80 … P-84, F-6, F-20, F-22.
 
+mod aborted;
 pub(crate) mod read;
 pub(crate) mod tiering;
+mod transactions;
 mod waiters;
 
 use std::sync::Arc;
@@ -23,6 +25,8 @@ use crate::error_codes;
 use crate::partition::tiering::RemoteHalf;
 use crate::partition::waiters::Waiters;
 use crate::settings;
+
+pub(crate) use aborted::Aborted;
 
 /// A partition that this broker leads.
 #[derive(Debug)]
@@ -133,10 +137,38 @@ impl Partition {
         let done = self.waiters.wait_for(end_offset);
         // It may have happened between the look and the entry into the list.
         self.waiters.advance(self.log.high_watermark());
+        // So may the end of the log, of which nobody is told twice.
+        if let Some(why) = self.ended() {
+            self.waiters.fail(why);
+        }
         match tokio::time::timeout(timeout, done).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(CommitError::NotLeader),
             Err(_) => Err(CommitError::TimedOut),
+        }
+    }
+
+    /// Why nothing will be committed here any more.
+    fn ended(&self) -> Option<CommitError> {
+        if self.log.is_deleted() {
+            return Some(CommitError::NotLeader);
+        }
+        self.log.is_offline().then_some(CommitError::Storage)
+    }
+
+    /// Calls when everything below `end_offset` is committed, or will never be: here and now, or by
+    /// the thread that commits it. The call must not block.
+    pub(crate) fn on_committed(
+        &self,
+        end_offset: Offset,
+        call: impl FnOnce(Result<(), CommitError>) + Send + 'static,
+    ) {
+        self.waiters.call_at(end_offset, call);
+        // It may have happened before the entry into the list.
+        if self.log.high_watermark() >= end_offset {
+            self.waiters.advance(self.log.high_watermark());
+        } else if let Some(why) = self.ended() {
+            self.waiters.fail(why);
         }
     }
 

@@ -7,15 +7,16 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use strandline_config::{TopicConfig, TopicKind};
 use strandline_env::Pool;
-use strandline_log::{Log, LogDir, RemoteStart};
+use strandline_log::{Log, LogError, RemoteStart};
 use strandline_metadata::{Image, TopicImage};
-use strandline_tiering::{RemotePartitionId, RemoteTier, TieringError};
+use strandline_tiering::{RemotePartitionId, RemoteTier};
 use strandline_types::{BrokerId, LeaderEpoch, TopicId, TopicName, TopicPartition};
 use strandline_wire::ErrorCode;
 
+use crate::log_dirs::LogDirs;
 use crate::partition::Partition;
 use crate::partition::tiering::RemoteHalf;
-use crate::restore;
+use crate::restore::{self, RestoreError};
 use crate::settings::{LiveConfig, log_config};
 
 /// A topic as this broker holds it.
@@ -59,7 +60,7 @@ pub(crate) struct Applied {
 pub(crate) struct ReplicaManager {
     node_id: BrokerId,
     config: Arc<LiveConfig>,
-    log_dir: Arc<LogDir>,
+    log_dirs: Arc<LogDirs>,
     tier: Option<Arc<RemoteTier>>,
     index: ArcSwap<Index>,
     /// One change of `index` at a time.
@@ -74,7 +75,7 @@ impl ReplicaManager {
     pub(crate) fn new(
         node_id: BrokerId,
         config: Arc<LiveConfig>,
-        log_dir: Arc<LogDir>,
+        log_dirs: Arc<LogDirs>,
         tier: Option<Arc<RemoteTier>>,
         broken: HashSet<TopicPartition>,
         power_was_lost: bool,
@@ -87,7 +88,7 @@ impl ReplicaManager {
         Self {
             node_id,
             config,
-            log_dir,
+            log_dirs,
             tier,
             index: ArcSwap::default(),
             changing: Mutex::new(()),
@@ -176,11 +177,14 @@ impl ReplicaManager {
                 applied.deleted.push(name.clone());
             }
         }
-        if !applied.deleted.is_empty()
-            && let Err(e) = self.log_dir.checkpoint()
-        {
-            tracing::error!(error = %e, "write checkpoints");
+        if !applied.deleted.is_empty() {
+            self.log_dirs.checkpoint();
         }
+    }
+
+    /// True when a partition of this start could not be opened.
+    pub(crate) fn has_broken(&self) -> bool {
+        !self.broken.lock().is_empty()
     }
 
     /// Partitions that wait for [`ReplicaManager::restore`].
@@ -189,12 +193,13 @@ impl ReplicaManager {
     }
 
     /// Asks the bucket what it has of a partition, and starts the partition with it. Errors: the
-    /// store's; the partition goes on waiting.
+    /// store's and the disk's; the partition goes on waiting, as a log that is made without the bucket
+    /// would begin at offsets that are used.
     pub(crate) async fn restore(
         self: &Arc<Self>,
         id: &TopicPartition,
         io: &Pool,
-    ) -> Result<Option<Arc<Partition>>, TieringError> {
+    ) -> Result<Option<Arc<Partition>>, RestoreError> {
         let Some((topic, epoch)) = self.hosted(id) else {
             self.restoring.lock().waiting.remove(id);
             return Ok(None);
@@ -205,7 +210,8 @@ impl ReplicaManager {
         let started = io
             .run(move || this.start_restored(&id, topic_id, remote, start))
             .await;
-        Ok(started.unwrap_or(None))
+        // Errors: the pool is closed, as at the end.
+        Ok(started.unwrap_or(Ok(None))?)
     }
 
     /// The topic as it is here, and the leader epoch of a partition that this broker leads.
@@ -222,32 +228,26 @@ impl ReplicaManager {
         topic_id: TopicId,
         remote: RemoteHalf,
         start: Option<RemoteStart>,
-    ) -> Option<Arc<Partition>> {
+    ) -> Result<Option<Arc<Partition>>, LogError> {
         let _changing = self.changing.lock();
-        let (topic, epoch) = self.hosted(id)?;
-        if topic.image.id() != topic_id {
-            // Deleted and created anew while the bucket was asked: the answer is about another.
-            return None;
-        }
+        // Deleted and created anew while the bucket was asked, the answer would be about another.
+        let hosted = self.hosted(id);
+        let Some((topic, epoch)) = hosted.filter(|(topic, _)| topic.image.id() == topic_id) else {
+            return Ok(None);
+        };
         let config = self.topic_config(&id.topic, &topic.overrides);
         let log = restore::open_log(
-            &self.log_dir,
+            &self.log_dirs,
             id,
             topic.image.id(),
             log_config(&config, self.config.producer_id_expiration_ms()),
             start,
-        );
-        let hosted = match log {
-            Ok(log) => Ok(Partition::new(log, id.clone(), epoch, config, remote)),
-            Err(e) => {
-                tracing::error!(partition = %id, error = %e, "restore the log");
-                Err(ErrorCode::KafkaStorageError)
-            }
-        };
+        )?;
+        let partition = Partition::new(log, id.clone(), epoch, config, remote);
         self.restoring.lock().waiting.remove(id);
         let mut index = Index::clone(&self.index.load());
         let mut partitions = topic.partitions.clone();
-        partitions.insert(id.partition, hosted.clone());
+        partitions.insert(id.partition, Ok(Arc::clone(&partition)));
         let next = HostedTopic {
             image: Arc::clone(&topic.image),
             overrides: Arc::clone(&topic.overrides),
@@ -255,7 +255,7 @@ impl ReplicaManager {
         };
         index.by_name.insert(id.topic.clone(), Arc::new(next));
         self.index.store(Arc::new(index));
-        hosted.ok()
+        Ok(Some(partition))
     }
 
     fn remote_half(&self, topic: &TopicImage, index: i32) -> RemoteHalf {
@@ -346,9 +346,14 @@ impl ReplicaManager {
         // Loaded at start, or left by what this broker hosted before; never of an older topic of
         // the name.
         let local = self
-            .log_dir
+            .log_dirs
             .log(&id)
             .filter(|log| log.topic_id() == topic.id());
+        if local.is_none() && self.may_lie_in_lost_dir() {
+            tracing::error!(partition = %id, "not found, and a log directory is offline: offline too");
+            self.broken.lock().insert(id);
+            return Err(ErrorCode::KafkaStorageError);
+        }
         if self.must_ask_bucket(&id, local.as_deref(), config) {
             // Retriable: clients come back until the bucket has answered (F-21).
             return Err(ErrorCode::NotLeaderOrFollower);
@@ -357,8 +362,9 @@ impl ReplicaManager {
         let log = match local {
             Some(log) => log,
             None => self
-                .log_dir
-                .create_log(id.clone(), topic.id(), log_config)
+                .log_dirs
+                .home(&id)
+                .and_then(|dir| dir.create_log(id.clone(), topic.id(), log_config))
                 .map_err(|e| {
                     tracing::error!(partition = %id, error = %e, "create log");
                     ErrorCode::KafkaStorageError
@@ -368,6 +374,12 @@ impl ReplicaManager {
         let partition = Partition::new(log, id, leader_epoch, Arc::clone(config), remote);
         applied.started.push(Arc::clone(&partition));
         Ok(partition)
+    }
+
+    /// What is not found at start may be in a directory that could not be opened; made anew it would
+    /// have two logs when that one comes back.
+    fn may_lie_in_lost_dir(&self) -> bool {
+        self.restoring.lock().is_first_time && self.log_dirs.lost().next().is_some()
     }
 
     fn must_ask_bucket(
@@ -393,7 +405,7 @@ impl ReplicaManager {
             self.restoring.lock().waiting.remove(&id);
             if hosted.is_err()
                 && self.broken.lock().remove(&id)
-                && let Err(e) = self.log_dir.delete_unloaded(&id)
+                && let Err(e) = self.log_dirs.delete_unloaded(&id)
             {
                 tracing::error!(partition = %id, error = %e, "delete a log that cannot be opened");
             }

@@ -2,23 +2,21 @@
 //!
 //! A process that is killed loses nothing that it acknowledged: the page cache stays. A machine
 //! that goes down loses what was not flushed, and then the bucket may be ahead of the disk. So
-//! after an unclean stop the machine's boot id decides whether the bucket must be asked first.
+//! after an unclean stop and a restart of the machine the bucket is asked first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use strandline_env::{Backoff, BackoffOptions, Shutdown};
-use strandline_log::{LeaderEpochs, Log, LogConfig, LogDir, LogError, RemoteStart};
+use strandline_log::{LeaderEpochs, Log, LogConfig, LogError, RemoteStart};
 use strandline_tiering::TieringError;
 use strandline_types::{LeaderEpoch, TopicId, TopicPartition};
 
 use crate::broker::Broker;
+use crate::log_dirs::LogDirs;
 use crate::partition::tiering::RemoteHalf;
 
-/// File in the log directory that holds the machine's boot id as of the last start.
-const BOOT_ID_FILE: &str = "boot-id";
-const MACHINE_BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Partitions that are asked for at the same time.
 const PARALLEL: usize = 16;
 const BACKOFF: BackoffOptions = BackoffOptions {
@@ -27,20 +25,20 @@ const BACKOFF: BackoffOptions = BackoffOptions {
     jitter: 0.2,
 };
 
-/// True when the machine was restarted since an unclean stop, or when that cannot be told. Records
-/// the boot id for the next start.
-pub(crate) fn power_was_lost(dir: &LogDir) -> bool {
-    let file = dir.path().join(BOOT_ID_FILE);
-    let before = std::fs::read_to_string(&file).ok();
-    let now = std::fs::read_to_string(MACHINE_BOOT_ID).ok();
-    if let Some(id) = &now
-        && before != now
-        && let Err(e) = std::fs::write(&file, id)
-    {
-        tracing::warn!(file = %file.display(), error = %e, "the boot id is not recorded");
-    }
-    // A directory that was never used has no file and nothing to lose.
-    !dir.was_closed_cleanly() && before.is_some() && before != now
+/// True when a directory may lack what was not flushed.
+pub(crate) fn power_was_lost(dirs: &LogDirs) -> bool {
+    dirs.all().iter().any(|dir| dir.power_was_lost())
+}
+
+/// Why a partition is not restored yet; the next try may succeed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RestoreError {
+    /// The store does not say what it has.
+    #[error(transparent)]
+    Remote(#[from] TieringError),
+    /// The local log cannot be made.
+    #[error("the local log cannot be made: {0}")]
+    Local(#[from] LogError),
 }
 
 /// What the bucket has of a partition; `None` when it has nothing.
@@ -70,12 +68,13 @@ pub(crate) async fn remote_start(
 
 /// Opens the local log, or makes it anew at the end of what is tiered; blocks on the disk.
 pub(crate) fn open_log(
-    dir: &LogDir,
+    dirs: &LogDirs,
     id: &TopicPartition,
     topic_id: TopicId,
     config: LogConfig,
     start: Option<RemoteStart>,
 ) -> Result<Arc<Log>, LogError> {
+    let dir = dirs.home(id)?;
     match (dir.log(id), start) {
         (Some(log), Some(start)) if log.log_end_offset() < start.next_offset => {
             let (local, tiered) = (log.log_end_offset(), start.next_offset);
@@ -85,7 +84,21 @@ pub(crate) fn open_log(
         }
         (Some(log), Some(start)) => {
             if !log.is_log_start_known() {
-                log.restore_log_start_offset(start.log_start_offset)?;
+                // S-20: where the bucket ends before the disk begins, what lies between was deleted while the tier
+                // was switched off, and the history below it is no part of the log any more.
+                let local_start = log.local_log_start_offset();
+                let is_joined = start.next_offset >= local_start;
+                let log_start = if is_joined {
+                    start.log_start_offset
+                } else {
+                    let tiered = start.next_offset;
+                    tracing::warn!(partition = %id, tiered, local_start, "the bucket ends before the disk begins");
+                    local_start
+                };
+                log.restore_log_start_offset(log_start)?;
+            }
+            if start.next_offset >= log.local_log_start_offset() {
+                log.restore_leader_epochs(&start.leader_epochs)?;
             }
             Ok(log)
         }
@@ -99,6 +112,25 @@ pub(crate) fn open_log(
     }
 }
 
+/// The bucket was asked about everything: what a power loss took is back.
+async fn forget_power_loss(broker: &Arc<Broker>) {
+    // A partition that cannot be opened was not compared with the bucket.
+    if broker.replicas.tier().is_none() || broker.replicas.has_broken() {
+        return;
+    }
+    let dirs = Arc::clone(&broker.log_dirs);
+    let forget = move || {
+        for dir in dirs.all().iter().filter(|dir| dir.power_was_lost()) {
+            if let Err(error) = dir.forget_power_loss() {
+                let dir = dir.path().display();
+                tracing::warn!(%dir, %error, "the next start asks the bucket again");
+            }
+        }
+    };
+    // Errors: the pool is closed, as at the end; the next start asks again.
+    let _ = broker.io.run(forget).await;
+}
+
 /// Restores what waits for it, until nothing does.
 pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
     let (broker, shutdown) = (Arc::clone(broker), shutdown.clone());
@@ -107,6 +139,7 @@ pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
         loop {
             let waiting = broker.replicas.to_restore();
             if waiting.is_empty() {
+                forget_power_loss(&broker).await;
                 return;
             }
             let mut wait = Duration::ZERO;
@@ -120,7 +153,7 @@ pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
                         .entry(id.clone())
                         .or_insert_with(|| Backoff::new(BACKOFF));
                     wait = wait.max(backoff.next_delay());
-                    tracing::warn!(partition = %id, %error, "the bucket does not answer yet");
+                    tracing::warn!(partition = %id, %error, "not restored from the bucket yet");
                 }
             }
             tokio::select! {
@@ -129,4 +162,61 @@ pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use strandline_log::{LogDirOptions, TailBudget};
+    use strandline_types::{BrokerId, TopicName};
+
+    use super::*;
+
+    fn start(log_start_offset: i64, next_offset: i64) -> RemoteStart {
+        RemoteStart {
+            next_offset,
+            log_start_offset,
+            leader_epochs: LeaderEpochs::default(),
+            producer_snapshot: bytes::Bytes::new(),
+        }
+    }
+
+    // S-20: a history that does not reach the disk is no part of the log
+    #[test]
+    fn a_start_that_is_not_known_is_the_buckets_if_it_reaches_the_disk() {
+        for (tiered_end, log_start) in [(1000, 40), (1200, 40), (900, 1000)] {
+            let folder = tempfile::tempdir().unwrap();
+            let (id, topic_id) = (
+                TopicPartition::new(TopicName::new("t").unwrap(), 0),
+                TopicId::random(),
+            );
+            let config = LogConfig {
+                remote: true,
+                ..LogConfig::default()
+            };
+            let open = || {
+                let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+                LogDirs::open(&[folder.path().to_path_buf()], &options).unwrap()
+            };
+            let dirs = open();
+            let made = dirs.home(&id).unwrap();
+            made.create_log_at(id.clone(), topic_id, config.clone(), &start(40, 1000))
+                .unwrap();
+            dirs.close();
+            drop(dirs);
+            std::fs::remove_file(folder.path().join("log-start-offset-checkpoint")).unwrap();
+            let mut dirs = open();
+            dirs.load(&|_, _| Some(config.clone())).unwrap();
+            let log = open_log(
+                &dirs,
+                &id,
+                topic_id,
+                config.clone(),
+                Some(start(40, tiered_end)),
+            );
+            let log = log.unwrap();
+            assert_eq!(log.log_start_offset(), log_start, "tiered to {tiered_end}");
+            assert!(log.is_log_start_known());
+            assert_eq!(log.log_end_offset(), tiered_end.max(1000));
+        }
+    }
 }

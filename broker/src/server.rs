@@ -1,45 +1,52 @@
 //! The order in which a broker starts and stops, on one screen.
 
-use std::collections::{BTreeMap, HashSet};
+mod logs;
+
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use strandline_bucket::{
     Bucket, BucketError, BucketOptions, OpenBucketError, S3Options, ServerSideEncryption,
 };
-use strandline_config::{BrokerConfig, Listener, SecurityProtocol, TopicConfig, TopicKind};
+use strandline_config::{BrokerConfig, Listener, SecurityProtocol};
 use strandline_env::{Clock, Pool, PoolOptions, Shutdown};
-use strandline_log::{FailedLog, LogDir, LogDirOptions, LogError, TailBudget};
+use strandline_log::LogCleaner;
 use strandline_metadata::{
     BrokerRegistration, Listener as RegisteredListener, Metadata, MetadataOptions, OpenError,
     RequestError, SecurityProtocol as RegisteredProtocol,
 };
 use strandline_telemetry::{MetricsRegistry, Throttle};
 use strandline_tiering::{RemoteTier, RemoteTierOptions, TieringError};
-use strandline_types::{BrokerId, TopicPartition};
+use strandline_types::BrokerId;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::append_room::AppendRoom;
 use crate::broker::{Broker, ProducerIds};
 use crate::configs::{self, Validator};
-use crate::coordinators::GroupCoordinators;
+use crate::coordinators::{GroupCoordinators, MarkerWriter, Surroundings, TransactionCoordinators};
+use crate::features;
 use crate::fetch_session::FetchSessions;
 use crate::housekeeping;
 use crate::http::{self, HttpState};
+use crate::log_cleaner;
+use crate::log_dirs::LogDirsError;
 use crate::metrics::BrokerMetrics;
 use crate::net::listener;
 use crate::replica_manager::ReplicaManager;
 use crate::restore;
-use crate::settings::{LiveConfig, log_config};
+use crate::settings::LiveConfig;
 use crate::tier_scheduler;
+use logs::{open_logs, refuse_orphaned_logs};
 
 /// Tasks that do not end by themselves get this long when the broker stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A state of a transaction that is not committed after this long has not been written.
+const TRANSACTION_COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Between two log lines about a slow bucket, in ms.
 const SLOW_BUCKET_INTERVAL_MS: i64 = 10_000;
@@ -56,8 +63,8 @@ pub(crate) enum ServerError {
     },
     #[error("open the metadata")]
     Metadata(#[from] OpenError),
-    #[error("open the log directory")]
-    Log(#[from] LogError),
+    #[error("open the log directories")]
+    Log(#[from] LogDirsError),
     #[error("open the object store {url}")]
     OpenBucket {
         url: String,
@@ -104,10 +111,11 @@ async fn serve(config: BrokerConfig) -> Result<(), ServerError> {
     let sockets = bind(&config).await?;
     let http_state = HttpState::new(registry.clone());
     let http_address = serve_http(&config, &http_state, &shutdown).await?;
-    let broker = open(config, &sockets, &registry, &shutdown).await?;
+    let broker = open(config, &sockets, &registry, Clock::system(), &shutdown).await?;
     tier_scheduler::start(&broker, &shutdown);
     housekeeping::start(&broker, &shutdown);
     restore::start(&broker, &shutdown);
+    let cleaning = log_cleaner::start(&broker).map_err(ServerError::Runtime)?;
     announce(&broker, &sockets, http_address, started.elapsed());
     for socket in sockets {
         let accept = listener::accept(
@@ -126,7 +134,7 @@ async fn serve(config: BrokerConfig) -> Result<(), ServerError> {
     tracing::info!("stopping");
     http_state.set_stopping();
     shutdown.cancel();
-    close(&broker).await;
+    close(&broker, cleaning).await;
     tracing::info!("stopped");
     // Without its metadata a broker would act on what is no longer true.
     lost.map_or(Ok(()), |why| Err(ServerError::MetadataLost(why)))
@@ -154,7 +162,7 @@ fn stop_signal() -> impl Future<Output = ()> {
 }
 
 /// A socket that listens for clients.
-struct BoundListener {
+pub(crate) struct BoundListener {
     name: Arc<str>,
     bound: SocketAddr,
     listener: TcpListener,
@@ -198,27 +206,28 @@ async fn serve_http(
 }
 
 /// Opens everything that lies on disks and in the bucket, and registers the broker.
-async fn open(
+pub(crate) async fn open(
     config: BrokerConfig,
     sockets: &[BoundListener],
     registry: &MetricsRegistry,
+    clock: Clock,
     shutdown: &Shutdown,
 ) -> Result<Arc<Broker>, ServerError> {
     let node_id = BrokerId(config.settings.node_id);
     let live = Arc::new(LiveConfig::new(config));
     let config = live.get();
     let metrics = BrokerMetrics::register(registry);
-    let clock = Clock::system();
     let validator = Arc::new(Validator::new(Arc::clone(&live)));
     let mut options = MetadataOptions::new(config.metadata_log_dir.clone(), node_id, validator);
     options.cluster_id.clone_from(&config.strandline.cluster_id);
+    options.bootstrap_features = features::bootstrap();
     refuse_orphaned_logs(&config)?;
     let metadata = Metadata::open(options).await?;
     let cluster_id = metadata.cluster_id().to_owned();
     live.set_dynamic(&configs::dynamic(&metadata.image(), node_id));
     let io = pool("io", 4, 0)?;
     let cpu = pool("cpu", 2, 0)?;
-    let (tier, (log_dir, broken)) = tokio::try_join!(
+    let (tier, (log_dirs, tail, broken)) = tokio::try_join!(
         open_tier(&config, &cluster_id, registry),
         open_logs(&live, &metadata, node_id, &io)
     )?;
@@ -226,21 +235,41 @@ async fn open(
     let replicas = Arc::new(ReplicaManager::new(
         node_id,
         Arc::clone(&live),
-        Arc::clone(&log_dir),
+        Arc::clone(&log_dirs),
         tier,
         broken,
-        restore::power_was_lost(&log_dir),
+        restore::power_was_lost(&log_dirs),
     ));
+    let producer_ids = Arc::new(ProducerIds::new(node_id, broker_epoch));
+    let surroundings = Surroundings {
+        clock: clock.clone(),
+        io: io.clone(),
+        shutdown: shutdown.clone(),
+        commit_timeout: live.offsets_commit_timeout(),
+    };
     let groups = Arc::new(GroupCoordinators::new(
         live.group_config(),
-        live.offsets_commit_timeout(),
-        clock.clone(),
-        io.clone(),
+        surroundings.clone(),
         metadata.clone(),
-        shutdown.clone(),
+    ));
+    let markers = Arc::new(MarkerWriter {
+        replicas: Arc::clone(&replicas),
+        groups: Arc::clone(&groups),
+        metadata: metadata.clone(),
+        clock: clock.clone(),
+        late: Arc::default(),
+    });
+    let transactions = Arc::new(TransactionCoordinators::new(
+        live.transaction_config(),
+        Surroundings {
+            commit_timeout: TRANSACTION_COMMIT_TIMEOUT,
+            ..surroundings
+        },
+        metadata.clone(),
+        Arc::clone(&producer_ids),
+        Arc::clone(&markers),
     ));
     let (applied_sender, applied) = watch::channel(-1);
-    let log_dir_for_room = Arc::clone(&log_dir);
     let slots = usize::try_from(config.settings.max_incremental_fetch_session_cache_slots);
     let broker = Arc::new(Broker {
         node_id,
@@ -248,13 +277,16 @@ async fn open(
         config: live,
         clock,
         metadata,
-        log_dir,
+        log_dirs,
+        tail,
+        cleaner: LogCleaner::new(log_cleaner::options(&config.settings)),
         replicas,
         groups,
-        producer_ids: ProducerIds::new(node_id, broker_epoch),
+        transactions,
+        markers,
+        producer_ids,
         sessions: FetchSessions::new(slots.unwrap_or(0)),
         connections: Arc::default(),
-        append_room: AppendRoom::new(log_dir_for_room),
         metrics,
         io,
         cpu,
@@ -265,19 +297,6 @@ async fn open(
     housekeeping::apply_image(&broker, &applied_sender).await;
     housekeeping::follow(&broker, applied_sender, shutdown);
     Ok(broker)
-}
-
-/// A log directory without its metadata: a new cluster would set its partitions aside. Nothing is
-/// written before this is clear.
-fn refuse_orphaned_logs(config: &BrokerConfig) -> Result<(), ServerError> {
-    let is_there = |dir: &Path| dir.join("meta.properties").try_exists().unwrap_or(true);
-    if is_there(&config.log_dir) && !is_there(&config.metadata_log_dir) {
-        return Err(ServerError::MetadataGone {
-            log_dir: config.log_dir.clone(),
-            metadata_dir: config.metadata_log_dir.clone(),
-        });
-    }
-    Ok(())
 }
 
 fn pool(name: &'static str, threads: usize, niceness: i32) -> Result<Pool, ServerError> {
@@ -331,52 +350,6 @@ async fn open_tier(
     Ok(Some(Arc::new(tier)))
 }
 
-/// Opens the log directory and recovers what is in it (L-20 … L-27). The partitions that cannot be
-/// opened are returned.
-async fn open_logs(
-    live: &Arc<LiveConfig>,
-    metadata: &Metadata,
-    node_id: BrokerId,
-    io: &Pool,
-) -> Result<(Arc<LogDir>, HashSet<TopicPartition>), ServerError> {
-    let config = live.get();
-    let tail = usize::try_from(config.strandline.tail_memory_bytes).unwrap_or(usize::MAX);
-    let mut options = LogDirOptions::new(metadata.cluster_id(), node_id, TailBudget::new(tail));
-    let threads = usize::try_from(config.settings.num_recovery_threads_per_data_dir);
-    options.recovery_threads = threads.unwrap_or(1);
-    let (image, live) = (metadata.image(), Arc::clone(live));
-    let opened = io.run(move || {
-        let dir = LogDir::open(&config.log_dir, options)?;
-        let loaded = dir.load_logs(&|partition, topic_id| {
-            let topic = image.topics().by_name(&partition.topic)?;
-            topic
-                .partition(partition.partition)
-                .filter(|_| topic.id() == topic_id)?;
-            let none = BTreeMap::new();
-            let overrides = image
-                .configs()
-                .topic(&partition.topic)
-                .map_or(&none, |map| map);
-            let kind = TopicKind::of(&partition.topic);
-            let (topic, _) = TopicConfig::resolve_stored(overrides, &config, kind);
-            Some(log_config(&topic, live.producer_id_expiration_ms()))
-        })?;
-        Ok((dir, loaded))
-    });
-    let opened: Result<_, LogError> = opened.await.unwrap_or(Err(LogError::Closed));
-    let (dir, loaded) = opened?;
-    for stray in loaded.strays {
-        let folder = stray.display();
-        tracing::warn!(%folder, "log of a topic that the metadata does not know: set aside");
-    }
-    let mut broken = HashSet::new();
-    for FailedLog { partition, error } in loaded.failed {
-        tracing::error!(%partition, %error, "the log cannot be opened: the partition is offline");
-        broken.insert(partition);
-    }
-    Ok((dir, broken))
-}
-
 async fn register(
     metadata: &Metadata,
     node_id: BrokerId,
@@ -407,7 +380,7 @@ async fn register(
         listeners: listeners.collect(),
         rack: config.settings.broker_rack.clone(),
         log_dirs: Vec::new(),
-        features: Vec::new(),
+        features: features::registered(),
         fenced: false,
     };
     Ok(metadata.register_broker(registration).await?)
@@ -443,16 +416,17 @@ fn announce(broker: &Broker, sockets: &[BoundListener], http: Option<SocketAddr>
 }
 
 /// Leaves everything on the disk as a clean stop leaves it.
-async fn close(broker: &Arc<Broker>) {
+pub(crate) async fn close(broker: &Arc<Broker>, cleaning: Option<Pool>) {
     for partition in broker.replicas.all() {
         partition.resign();
     }
-    let dir = Arc::clone(&broker.log_dir);
-    let closed = broker.io.run(move || dir.close()).await;
-    match closed {
-        Ok(Ok(())) => {}
-        Ok(Err(e)) => tracing::error!(error = %e, "close the log directory"),
-        Err(e) => tracing::error!(error = %e, "close the log directory"),
+    let of = Arc::clone(broker);
+    let closed = broker.io.run(move || {
+        log_cleaner::stop(&of.cleaner, cleaning);
+        of.log_dirs.close();
+    });
+    if let Err(e) = closed.await {
+        tracing::error!(error = %e, "close the log directories");
     }
     if let Some(tier) = broker.replicas.tier()
         && tokio::time::timeout(STOP_TIMEOUT, tier.close())

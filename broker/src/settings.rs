@@ -8,6 +8,9 @@ use strandline_config::{BrokerConfig, CompressionType, DynamicConfigs, ProduceCh
 use strandline_group_coordinator::GroupConfig;
 use strandline_log::LogConfig;
 use strandline_records::{CheckDepth, Compression, TargetCompression, ValidateOptions};
+use strandline_transaction_coordinator::TransactionConfig;
+
+use crate::coordinators::Patience;
 
 /// Settings that clients may change while the broker runs; readers take a snapshot.
 #[derive(Debug)]
@@ -79,21 +82,6 @@ impl LiveConfig {
         i16::try_from(self.current.load().settings.default_replication_factor).unwrap_or(i16::MAX)
     }
 
-    pub(crate) fn offsets_topic_num_partitions(&self) -> i32 {
-        self.current.load().settings.offsets_topic_num_partitions
-    }
-
-    pub(crate) fn offsets_topic_replication_factor(&self) -> i16 {
-        self.current
-            .load()
-            .settings
-            .offsets_topic_replication_factor
-    }
-
-    pub(crate) fn offsets_topic_segment_bytes(&self) -> i32 {
-        self.current.load().settings.offsets_topic_segment_bytes
-    }
-
     pub(crate) fn offsets_commit_timeout(&self) -> Duration {
         ms(i64::from(
             self.current.load().settings.offsets_commit_timeout_ms,
@@ -135,6 +123,37 @@ impl LiveConfig {
         i64::from(self.current.load().settings.producer_id_expiration_ms)
     }
 
+    pub(crate) fn transaction_partition_verification_enable(&self) -> bool {
+        self.current
+            .load()
+            .settings
+            .transaction_partition_verification_enable
+    }
+
+    /// Between attempts to add partitions while another end is under way, and for how long (P-71).
+    pub(crate) fn add_partitions_to_txn_patience(&self) -> Patience {
+        let settings = &self.current.load().settings;
+        let of = |n: i32| ms(i64::from(n));
+        Patience {
+            backoff: of(settings.add_partitions_to_txn_retry_backoff_ms),
+            max: of(settings.add_partitions_to_txn_retry_backoff_max_ms),
+        }
+    }
+
+    /// What the transaction coordinators are bound by.
+    pub(crate) fn transaction_config(&self) -> TransactionConfig {
+        let s = &self.current.load().settings;
+        let abort_ms = s.transaction_abort_timed_out_transaction_cleanup_interval_ms;
+        let expiry_ms = s.transaction_remove_expired_transaction_cleanup_interval_ms;
+        TransactionConfig {
+            max_timeout_ms: s.transaction_max_timeout_ms,
+            id_expiration_ms: i64::from(s.transactional_id_expiration_ms),
+            abort_scan_interval_ms: i64::from(abort_ms),
+            expiry_scan_interval_ms: i64::from(expiry_ms),
+            ..TransactionConfig::default()
+        }
+    }
+
     /// What the group coordinators are bound by.
     pub(crate) fn group_config(&self) -> GroupConfig {
         let s = &self.current.load().settings;
@@ -168,6 +187,10 @@ pub(crate) fn log_config(topic: &TopicConfig, producer_id_expiration_ms: i64) ->
         remote_copy_disabled: topic.remote_log_copy_disable,
         delete: topic.cleanup_policy.delete,
         compact: topic.cleanup_policy.compact,
+        min_cleanable_dirty_ratio: topic.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms: topic.min_compaction_lag_ms,
+        max_compaction_lag_ms: topic.max_compaction_lag_ms,
+        delete_retention_ms: topic.delete_retention_ms,
         file_delete_delay_ms: topic.file_delete_delay_ms,
         flush_messages: topic.flush_messages,
         flush_ms: topic.flush_ms,

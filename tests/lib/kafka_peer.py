@@ -2,6 +2,7 @@
 
 import wire
 from broker import ROOT, Broker
+from confluent_kafka.admin import AdminClient
 
 
 class Kafka(Broker):
@@ -18,7 +19,14 @@ class Kafka(Broker):
         return {"CONTROLLER_PORT": str(self.second_port), "KAFKA_EXTRA": "\n".join(f"{k}={v}" for k, v in names.items())}
 
     def ready(self):
-        return 3 in wire.api_versions(self.bootstrap)
+        """It answers before it leads its partitions, and its clients would wait; what asks by hand does not."""
+        if 3 not in wire.api_versions(self.bootstrap):
+            return False
+        topics = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0}).list_topics(timeout=5).topics
+        for name, topic in topics.items():
+            for partition in topic.partitions:
+                wire.list_offset(self.bootstrap, name, partition, wire.LATEST)  # raises while nobody leads it
+        return True
 
     def log_dir(self):
         return self.dir / "logs"

@@ -76,7 +76,10 @@ class Connection:
 
     def ask(self, key, version, body, client_id="tests"):
         """Sends, receives, checks the correlation id, and returns a Reader behind the response header."""
-        expected = self.send(key, version, body, client_id)
+        return self.answer(key, version, self.send(key, version, body, client_id))
+
+    def answer(self, key, version, expected):
+        """The next answer, which must be to the request of this correlation id, as a Reader behind its header."""
         reader = Reader(self.receive())
         got = reader.int32()
         if got != expected:
@@ -248,7 +251,11 @@ def produce_body(topic, partition, records, acks=-1, timeout_ms=10000):
 
 def produce(connection, topic, partition, records, acks=-1, version=9):
     """Produces one batch; returns (error code, base offset, error message)."""
-    reader = connection.ask(0, version, produce_body(topic, partition, records, acks))
+    return produce_answer(connection.ask(0, version, produce_body(topic, partition, records, acks)))
+
+
+def produce_answer(reader):
+    """(error code, base offset, error message) of an answer to one batch."""
     reader.uvarint()
     reader.compact()
     reader.uvarint()
@@ -263,29 +270,43 @@ def produce(connection, topic, partition, records, acks=-1, version=9):
     return error, base, reader.compact()
 
 
-def fetch_body(topic, offset=0, partition=0, max_wait=500, min_bytes=1, max_bytes=1 << 20):
-    """A Fetch request of version 12, without a session."""
-    return (struct.pack(">iiii", -1, max_wait, min_bytes, max_bytes) + struct.pack(">bii", 0, 0, -1) + uvarint(2) + compact(topic)
-            + uvarint(2) + struct.pack(">iiqiqi", partition, -1, offset, -1, -1, max_bytes) + b"\0\0" + uvarint(1) + uvarint(1) + b"\0")
+def fetch_many_body(places, max_wait=500, min_bytes=1, max_bytes=1 << 20):
+    """A Fetch request of version 12, without a session, of (topic, partition, offset)."""
+    topics = [compact(topic) + uvarint(2) + struct.pack(">iiqiqi", partition, -1, offset, -1, -1, max_bytes) + b"\0\0"
+              for topic, partition, offset in places]
+    return (struct.pack(">iiii", -1, max_wait, min_bytes, max_bytes) + struct.pack(">bii", 0, 0, -1) + uvarint(len(topics) + 1)
+            + b"".join(topics) + uvarint(1) + uvarint(1) + b"\0")
 
 
-def fetch(connection, topic, offset=0, **options):
-    """Fetches; returns (error code, high watermark, record bytes)."""
-    reader = connection.ask(1, 12, fetch_body(topic, offset, **options))
+def fetch_body(topic, offset=0, partition=0, **options):
+    return fetch_many_body([(topic, partition, offset)], **options)
+
+
+def fetch_many(connection, places, **options):
+    """Fetches; returns the top error code and, in the order of the answer, (topic, error code, high watermark, record bytes)."""
+    reader = connection.ask(1, 12, fetch_many_body(places, **options))
     reader.int32()
     top = reader.int16()
-    if top:
-        return top, -1, b""
     reader.int32()
-    reader.uvarint()
-    reader.compact()
-    reader.uvarint()
-    reader.int32()
-    error, high_watermark = reader.int16(), reader.int64()
-    reader.int64()
-    reader.int64()
-    for _ in range(max(reader.uvarint() - 1, 0)):
-        reader.take(16)
+    found = []
+    for _ in range(reader.uvarint() - 1):
+        topic = reader.compact()
+        for _ in range(reader.uvarint() - 1):
+            reader.int32()
+            error, high_watermark = reader.int16(), reader.int64()
+            reader.int64()
+            reader.int64()
+            for _ in range(max(reader.uvarint() - 1, 0)):
+                reader.take(16)
+                reader.tags()
+            reader.int32()
+            found.append((topic, error, high_watermark, reader.take(max(reader.uvarint() - 1, 0))))
+            reader.tags()
         reader.tags()
-    reader.int32()
-    return error, high_watermark, reader.take(max(reader.uvarint() - 1, 0))
+    return top, found
+
+
+def fetch(connection, topic, offset=0, partition=0, **options):
+    """Fetches from one partition; returns (error code, high watermark, record bytes)."""
+    top, found = fetch_many(connection, [(topic, partition, offset)], **options)
+    return (top, -1, b"") if top else found[0][1:]

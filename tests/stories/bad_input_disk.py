@@ -1,6 +1,8 @@
 """A full disk: Kafka's code for it, a broker that lives on, and nothing acknowledged is lost once there is space again."""
 
 import random
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,8 +11,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import brokers  # noqa: E402
 import load  # noqa: E402
 import wire  # noqa: E402
-from checks import Suite, equal, require  # noqa: E402
+from checks import Suite, equal, require, wait_until  # noqa: E402
+from confluent_kafka import Producer  # noqa: E402
 from mounts import SmallDisk  # noqa: E402
+from strandline import ANSI  # noqa: E402
 from wire import Connection, batch, produce, record  # noqa: E402
 
 STORAGE_ERROR = 56
@@ -32,9 +36,10 @@ def fill(broker, topic, first, most=600):
     return places, 0
 
 
-def verify(broker, topic, places, refused):
+def verify(broker, topic, places, refused, partition=0):
     """Every acknowledged record at its place, nothing else but perhaps the refused one, offsets dense."""
-    found = load.read_all(broker, topic, row=lambda m: (m.offset(), m.value()))
+    rows = load.read_all(broker, topic, partitions=partition + 1, row=lambda m: (m.partition(), m.offset(), m.value()))
+    found = [(offset, data) for of, offset, data in rows if of == partition]
     equal([offset for offset, _ in found], list(range(len(found))), "offsets")
     numbers = [int.from_bytes(data[:4], "big") for _, data in found]
     for (offset, data), n in zip(found, numbers):
@@ -73,6 +78,21 @@ def hot(suite):
             disk.resize(400)
             broker.start()
             verify(broker, "full", places | more | more2, {max(places) + 1, 9999, max(more2) + 1})
+        brokers.check_log(suite, broker, allow=brokers.ONLY_PANICS)
+
+
+def pipelined(suite):
+    """Many requests are under way when the directory fails: each gets its answer (P-81, P-84)."""
+    with SmallDisk(24) as disk, brokers.make(settings={"log.dirs": str(disk.path / "log")}) as broker, suite.story():
+        load.create(broker, "rushed", partitions=2, retention_ms=-1, remote_storage_enable="false")
+        for acks in (1, -1):
+            with suite.check(f"full log directory: every one of many requests with acks={acks} is answered", needed=True):
+                records = [batch(record(0, None, value(n) * 2)) for n in range(100)]
+                with Connection(broker.bootstrap, timeout=40) as connection:
+                    sent = [connection.send(0, 9, wire.produce_body("rushed", n % 2, data, acks, timeout_ms=30_000)) for n, data in enumerate(records)]
+                    codes = [wire.produce_answer(connection.answer(0, 9, number))[0] for number in sent]
+                require(set(codes) <= {0, STORAGE_ERROR} and STORAGE_ERROR in codes, f"codes {sorted(set(codes))}")
+                require(acks == -1 or 0 in codes, "nothing was stored before")
         brokers.check_log(suite, broker, allow=brokers.ONLY_PANICS)
 
 
@@ -117,9 +137,116 @@ def read_only(suite):
         brokers.check_log(suite, broker, allow=brokers.ONLY_PANICS)
 
 
+def restart_with_two(broker, disk):
+    """What the broker has goes to a directory with room, and a second one on the small disk joins it; both."""
+    broker.terminate()
+    roomy, small = broker.dir / "roomy", disk.path / "log"
+    shutil.move(broker.dir / "data" / "log", roomy)
+    broker.settings["log.dirs"] = f"{roomy},{small}"
+    broker.start()
+    return roomy, small
+
+
+def one_of_two(suite):
+    """Two log directories, of which one is full: its partitions are offline, the others serve on."""
+    with SmallDisk(48) as disk, brokers.make() as broker, suite.story():
+        roomy, small = restart_with_two(broker, disk)
+        with suite.check("two log directories: partitions are spread", needed=True):
+            load.create(broker, "spread", partitions=2, retention_ms=-1, remote_storage_enable="false", segment_bytes=4 << 20)
+            in_small = [int(folder.name[-1]) for folder in small.glob("spread-*")]
+            equal((len(in_small), len(list(roomy.glob("spread-*")))), (1, 1), "partitions in each")
+            lost, kept = in_small[0], 1 - in_small[0]
+        with suite.check("two log directories: one fails, the other serves on", needed=True):
+            places = {0: {}, 1: {}}
+            with Connection(broker.bootstrap, timeout=60) as connection:
+                error, n = 0, 0
+                while not error:
+                    for partition in (kept, lost):
+                        error, base, _ = produce(connection, "spread", partition, batch(record(0, None, value(n))))
+                        if not error:
+                            places[partition][n] = base
+                    n += 1
+                equal(error, STORAGE_ERROR, "error of the full one")
+                require(n > 100, f"only {n} records of 200 KB fit into 48 MiB")
+                for more in range(n, n + 20):
+                    error, base, _ = produce(connection, "spread", kept, batch(record(0, None, value(more))))
+                    equal(error, 0, "error of the other")
+                    places[kept][more] = base
+                equal(produce(connection, "spread", lost, batch(record(0, None, value(1))))[0], STORAGE_ERROR, "error, still")
+            equal(broker.get("/readyz")[0], 200, "/readyz")
+            equal(broker.metric("strandline_offline_log_directories"), 1, "offline directories")
+            load.create(broker, "new", partitions=3, remote_storage_enable="false")
+            equal(len(list(small.glob("new-*"))), 0, "new partitions in the failed directory")
+        with suite.check("two log directories: a start without one of them makes nothing anew"):
+            broker.terminate()
+            hidden = small.with_name("hidden")
+            disk.resize(60)
+            small.rename(hidden)
+            small.write_text("no directory")
+            broker.start()
+            equal(broker.metric("strandline_offline_log_directories"), 1, "offline directories")
+            with Connection(broker.bootstrap, timeout=60) as connection:
+                equal(produce(connection, "spread", lost, batch(record(0, None, value(1))))[0], STORAGE_ERROR, "error of the missing one")
+                error, base, _ = produce(connection, "spread", kept, batch(record(0, None, value(7777))))
+                equal(error, 0, "error of the other")
+                places[kept][7777] = base
+            broker.terminate()
+            small.unlink()
+            hidden.rename(small)
+        with suite.check("two log directories: with both and with space, nothing acknowledged is lost"):
+            disk.resize(200)
+            broker.start()
+            for partition, refused in ((kept, set()), (lost, {n - 1})):
+                verify(broker, "spread", places[partition], refused, partition)
+        brokers.check_log(suite, broker, allow=brokers.ONLY_PANICS)
+
+
+def late_marker(suite):
+    """A transaction ends while one of its partitions lies in a directory that failed: the end is decided, the others have their markers, and
+    somebody is told that one is late; with the directory it comes."""
+    settings = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+    with SmallDisk(48) as disk, brokers.make(settings=settings) as broker, suite.story():
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "split", "log_level": 0, "transaction.timeout.ms": 600_000})
+        producer.init_transactions(30)  # its state lies in the directory that stays
+        roomy, small = restart_with_two(broker, disk)
+
+        def stable(partition):
+            return wire.list_offset(broker.bootstrap, "split", partition, wire.LATEST, isolation=1)
+
+        with suite.check("a failed directory and a transaction: it is open in both directories", needed=True):
+            load.create(broker, "split", partitions=2, retention_ms=-1, remote_storage_enable="false", segment_bytes=4 << 20)
+            lost = [int(folder.name[-1]) for folder in small.glob("split-*")][0]
+            producer.begin_transaction()
+            for partition in (0, 1):
+                producer.produce("split", value(partition), partition=partition)
+            equal(producer.flush(30), 0, "records without an answer")
+        with suite.check("a failed directory and a transaction: it commits where it can, and a marker is late", needed=True):
+            with Connection(broker.bootstrap, timeout=60) as connection:
+                sent = 0
+                while produce(connection, "split", lost, batch(record(0, None, value(7))))[0] == 0:
+                    sent += 1
+            equal((stable(1 - lost), broker.metric("strandline_partitions_without_marker")), (0, 0), "before the end")
+            producer.commit_transaction(30)
+            wait_until(lambda: stable(1 - lost) == 2, "the marker of the other partition")
+            wait_until(lambda: broker.metric("strandline_partitions_without_marker") == 1, "a partition without its marker")
+            wait_until(lambda: re.search(rf"WARN .*markers cannot be written.*partition=split-{lost}\b", plain_log(broker)), "somebody to be told", 30)
+            equal(len(re.findall("markers cannot be written", plain_log(broker))), 1, "lines about it in the first minute")
+        with suite.check("a failed directory and a transaction: with the directory the marker comes"):
+            disk.resize(200)
+            broker.restart()
+            wait_until(lambda: stable(lost) >= sent + 2, "the last stable offset of the partition that was lost", 30)
+            equal(stable(lost), wire.list_offset(broker.bootstrap, "split", lost, wire.LATEST), "the last stable offset, at the end")
+            wait_until(lambda: broker.metric("strandline_partitions_without_marker") == 0, "all markers")
+        brokers.check_log(suite, broker, allow=brokers.ONLY_PANICS)
+
+
+def plain_log(broker):
+    return ANSI.sub("", broker.log_path.read_text(errors="replace"))
+
+
 def main():
     suite = Suite("bad-input-disk")
-    for part in (hot, everything, read_only):
+    for part in (hot, pipelined, everything, read_only, one_of_two, late_marker):
         with suite.story():
             part(suite)
     suite.finish()

@@ -49,9 +49,9 @@ def settings(suite):
         refused({"no.such.name": "1"}, ["no.such.name"], code=2)
         refused({"strandline.no.such.name": "1"}, ["strandline.no.such.name"], code=2)
     with suite.check("a setting of Kafka's that is not served: a warning that names it"):
-        with Strandline({"log.cleaner.io.buffer.load.factor": "0.8"}) as broker:
+        with Strandline({"num.network.threads": "5"}) as broker:
             said = broker.log_path.read_text(errors="replace")
-            require("log.cleaner.io.buffer.load.factor" in said, f"no word about it:\n{broker.log_tail()}")
+            require("num.network.threads" in said, f"no word about it:\n{broker.log_tail()}")
     with suite.check("settings from a file and from the environment"):
         with tempfile.NamedTemporaryFile("w", suffix=".properties") as file, unstarted() as broker:
             file.write("# as people have them\nnum.partitions=7\nlog.segment.bytes = 2097152\nbroker.id=1\n")
@@ -148,6 +148,11 @@ def away(suite, s3):
         with suite.check("store gone: produce and hot consume go on, nothing is deleted locally", needed=True):
             load.create(broker, "patient", segment_bytes=1048576, retention_ms=-1, local_retention_ms=1000, remote_storage_enable="true")
             load.send(broker, "patient", sent[:3000])
+            load.create(broker, "far", segment_bytes=1048576, retention_ms=-1, local_retention_ms=1000, remote_storage_enable="true")
+            load.send(broker, "far", sent)
+            broker.wait_cold("far")
+            load.create(broker, "near", retention_ms=-1, remote_storage_enable="false")
+            load.send(broker, "near", sent)
             s3.stop()
             load.send(broker, "patient", sent[3000:])
             equal(wire.list_offset(broker.bootstrap, "patient", 0, wire.LATEST), 6000, "end")
@@ -155,6 +160,14 @@ def away(suite, s3):
             got = load.read_all(broker, "patient") if local == 0 else None
             require(got is None or len(got) == 6000, "hot records")
             equal(broker.get("/livez")[0], 200, "/livez")
+        with suite.check("store gone: a cold partition takes nothing from the hot one behind it (F-62)"):
+            with wire.Connection(broker.bootstrap, timeout=60) as connection:
+                places = [("far", 0, 0), ("near", 0, 0)]
+                for _ in range(3):
+                    _, found = wire.fetch_many(connection, places, max_wait=5000)
+                    sizes = {topic: len(records) for topic, error, _, records in found}
+                    require(sizes.get("near", 0) > 0, f"bytes of each: {sizes}")
+                    equal(sizes.get("far", 0), 0, "bytes from the bucket")
         with suite.check("store gone: the lag shows in the metrics", needed=True):
             wait_until(lambda: (broker.metric("strandline_tier_lag_bytes", topic="patient") or 0) > 1 << 20, "a lag", 20)
         with suite.check("store back: everything is tiered and replayed"):

@@ -47,7 +47,8 @@ class Story:
         wait_until(lambda: self.marks(topic) == (len(sent), len(sent)), f"{topic} to expire", 60)
 
     def run(self):
-        for name in ("start_follows_bucket", "lost_after_expiry", "records_deleted_ahead", "off_and_on", "cold_share", "offsets_topic"):
+        for name in ("start_follows_bucket", "lost_after_expiry", "records_deleted_ahead", "off_and_on", "cold_share", "catching_up",
+                     "offsets_topic"):
             body = getattr(self, name)
             with self.suite.story(), self.suite.check(body.__doc__):
                 body()
@@ -121,6 +122,21 @@ class Story:
                 counts[message.topic()] += 1
         consumer.close()
         require(counts["mixed-cold"] >= 2000 and counts["mixed-hot"] < 10 * COUNT, f"the hot partition went first: {counts}")
+
+    def catching_up(self):
+        """who catches up does not wait for more than there is room for (F-6)"""
+        load.create(self.broker, "behind", remote_storage_enable="false", retention_ms=-1, segment_bytes=1 << 20)
+        load.send(self.broker, "behind", ledger.rows(0, 10 * COUNT))
+        with wire.Connection(self.broker.bootstrap, timeout=60) as connection:
+            started = time.monotonic()
+            error, _, records = wire.fetch(connection, "behind", max_bytes=200_000, min_bytes=150_000_000, max_wait=30_000)
+            took = time.monotonic() - started
+            require(not error and len(records) > 50_000, f"error {error}, {len(records)} bytes")
+            require(took < 10, f"a fetch from a sealed segment took {took:.1f} s")
+            # at the end of the log it does wait
+            started = time.monotonic()
+            equal(wire.fetch(connection, "behind", offset=10 * COUNT, min_bytes=1, max_wait=1000)[2], b"", "records behind the end")
+            require(time.monotonic() - started > 0.9, "a fetch at the end did not wait")
 
     def offsets_topic(self):
         """groups go on after __consumer_offsets was deleted"""

@@ -74,6 +74,16 @@ pub enum TieringError {
         /// Offset after the last committed segment.
         end_offset: Offset,
     },
+    /// The local log ends below the end of the chain: it is not what the chain was made of, or has lost a part.
+    #[error(
+        "the bucket holds records up to {remote_end}, the local log ended below that and now ends at {local_end}: it is not the log that was tiered"
+    )]
+    AheadOfLocal {
+        /// Offset after the last committed segment.
+        remote_end: Offset,
+        /// End of the local log.
+        local_end: Offset,
+    },
     /// The segment reaches above what may be uploaded (S-1).
     #[error("a segment that ends at {next_offset} may not be uploaded: the limit is {limit}")]
     AboveLimit {

@@ -1,5 +1,6 @@
 //! Reading from the cold tier: offset → segment → chunks of fixed size → whole batches.
 
+pub(crate) mod admission;
 pub(crate) mod budget;
 pub(crate) mod chunk_cache;
 pub(crate) mod collector;
@@ -8,3 +9,4 @@ pub(crate) mod lookup;
 pub(crate) mod plan;
 pub(crate) mod read_ahead;
 pub(crate) mod reader;
+pub(crate) mod run;

@@ -38,6 +38,9 @@ pub struct RemoteTierOptions {
     pub cache_disk_bytes: Option<u64>,
     /// Size of the pieces that are fetched and cached, in bytes.
     pub chunk_bytes: u64,
+    /// Bytes that one request brings at most when a reader is fetched ahead; less than two chunks turns this off.
+    /// `None` decides by the store: 16 MiB for one that is asked over a network, off for a local directory.
+    pub run_bytes: Option<u64>,
     /// Memory of parsed indexes in bytes.
     pub index_cache_bytes: usize,
     /// Bytes that one sequential reader may be fetched ahead; 0 = no read-ahead.
@@ -76,6 +79,7 @@ impl RemoteTierOptions {
             cache_memory_bytes: 64 << 20,
             cache_disk_bytes: None,
             chunk_bytes: 4 << 20,
+            run_bytes: None,
             index_cache_bytes: 32 << 20,
             read_ahead_max_bytes: 32 << 20,
             read_ahead_budget_bytes: 128 << 20,
@@ -87,6 +91,15 @@ impl RemoteTierOptions {
             block_bytes: BLOCK_BYTES,
             index_interval_bytes: 32 << 10,
         }
+    }
+
+    fn run_bytes(&self) -> u64 {
+        let default = match self.bucket.kind() {
+            StoreKind::S3 => 16 << 20,
+            // A request costs nothing there.
+            StoreKind::LocalDirectory | StoreKind::Memory => 0,
+        };
+        self.run_bytes.unwrap_or(default)
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -154,6 +167,7 @@ impl RemoteTier {
             tails: Arc::new(Tails::new(options.index_cache_bytes)),
             fill_budget: ByteBudget::new(options.fill_budget_bytes.max(options.chunk_bytes)),
             chunk_bytes: options.chunk_bytes.max(1),
+            run_bytes: options.run_bytes(),
             metrics,
         };
         let shared = Shared {

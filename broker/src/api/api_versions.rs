@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use strandline_wire::messages::ApiVersionsRequest;
 use strandline_wire::messages::api_versions_response::{
-    ApiVersion, ApiVersionsResponse, FinalizedFeatureKey,
+    ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
 };
 use strandline_wire::{
     ErrorCode, WireError, decode_request, encode_response_with_header, served_apis,
 };
 
 use super::{RequestContext, respond, text};
+use crate::features;
 use crate::net::response::Outcome;
 
 pub(super) fn handle(context: &RequestContext, body: Bytes) -> Result<Outcome, WireError> {
@@ -31,7 +32,7 @@ pub(super) fn handle(context: &RequestContext, body: Bytes) -> Result<Outcome, W
     }
     let mut response = ApiVersionsResponse::default().with_api_keys(keys());
     if header.version >= 3 {
-        features(context, &mut response);
+        add_features(context, &mut response);
     }
     Ok(respond(header, &response))
 }
@@ -46,9 +47,20 @@ fn keys() -> Vec<ApiVersion> {
     served_apis().iter().map(row).collect()
 }
 
-/// D-60. No feature is supported yet; the finalized ones are what the metadata says.
-fn features(context: &RequestContext, response: &mut ApiVersionsResponse) {
+/// D-60: what this broker supports, and what the metadata says that the cluster works with.
+fn add_features(context: &RequestContext, response: &mut ApiVersionsResponse) {
     let image = context.broker.metadata.image();
+    // old clients refuse a range that begins at 0.
+    let told = features::SUPPORTED
+        .iter()
+        .filter(|f| f.min > 0 || context.version() >= 4);
+    let supported = told.map(|feature| {
+        SupportedFeatureKey::default()
+            .with_name(text(feature.name))
+            .with_min_version(feature.min)
+            .with_max_version(feature.max)
+    });
+    response.supported_features = supported.collect();
     let finalized = image.features().iter().map(|(name, level)| {
         FinalizedFeatureKey::default()
             .with_name(text(name))

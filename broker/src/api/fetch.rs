@@ -113,18 +113,11 @@ fn resolve(context: &RequestContext, request: &FetchRequest, fetch: &FetchContex
         if is_follower {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
-        let found = if context.version() >= 13 {
+        if context.version() >= 13 {
             replicas.by_id(strandline_types::TopicId(f.key.topic_id), f.key.partition)
         } else {
             replicas.by_name(&f.key.topic, f.key.partition)
-        };
-        found.map_err(|code| match code {
-            // F-2: old clients do not know this code.
-            ErrorCode::KafkaStorageError if context.version() <= 5 => {
-                ErrorCode::NotLeaderOrFollower
-            }
-            code => code,
-        })
+        }
     };
     fetch
         .partitions
@@ -142,7 +135,8 @@ async fn poll(context: &RequestContext, wanted: &[Wanted], limits: &Limits) -> P
     let mut notify: Option<Arc<Notify>> = None;
     loop {
         let pass = pass::read(context, wanted, limits).await;
-        if pass.must_answer || pass.bytes >= limits.min_bytes || wanted.is_empty() {
+        let is_enough = pass.must_answer || pass.bytes >= limits.min_bytes;
+        if is_enough || wanted.is_empty() || pass.is_catching_up(wanted) {
             return pass;
         }
         if Instant::now() >= deadline {

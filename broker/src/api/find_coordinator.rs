@@ -1,6 +1,7 @@
 //! FindCoordinator (10). Rules.
 
-use strandline_types::CONSUMER_OFFSETS_TOPIC;
+use strandline_coordinator::partition_for_key;
+use strandline_types::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::FindCoordinatorRequest;
 use strandline_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
@@ -42,25 +43,28 @@ pub(super) async fn handle(
 
 async fn find(context: &RequestContext, key_type: i8, key: &str) -> Coordinator {
     let out = Coordinator::default().with_key(text(key));
-    if key_type != KEY_TYPE_GROUP {
-        // Transactions and share groups are not served yet. For a transactional id an answer that
-        // ends the client at once: after INVALID_REQUEST librdkafka asks again until its timeout.
-        let code = match key_type {
-            KEY_TYPE_TRANSACTION => ErrorCode::TransactionalIdAuthorizationFailed,
-            _ => ErrorCode::InvalidRequest,
-        };
-        return refuse(out, code, "only group coordinators are served");
-    }
+    let name = match key_type {
+        KEY_TYPE_GROUP => CONSUMER_OFFSETS_TOPIC,
+        KEY_TYPE_TRANSACTION if key.is_empty() => {
+            let code = ErrorCode::InvalidRequest;
+            return refuse(out, code, "the transactional id is empty");
+        }
+        KEY_TYPE_TRANSACTION => TRANSACTION_STATE_TOPIC,
+        _ => {
+            let code = ErrorCode::InvalidRequest;
+            return refuse(out, code, "only groups and transactions are coordinated");
+        }
+    };
     let image = context.broker.metadata.image();
-    let Some(topic) = image.topics().by_name(CONSUMER_OFFSETS_TOPIC) else {
+    let Some(topic) = image.topics().by_name(name) else {
         let code = ErrorCode::CoordinatorNotAvailable;
-        return match auto_create::create_consumer_offsets(&context.broker).await {
-            Ok(()) => refuse(out, code, "the group coordinator is being created"),
+        return match auto_create::create_internal(&context.broker, name).await {
+            Ok(()) => refuse(out, code, "the coordinator is being created"),
             Err(e) => refuse(out, code, &e.to_string()),
         };
     };
     let count = i32::try_from(topic.partitions().len()).unwrap_or(i32::MAX);
-    let index = strandline_group_coordinator::partition_for_group(key, count);
+    let index = partition_for_key(key, count);
     let leader = topic.partition(index).and_then(|p| p.leader);
     let broker = leader.and_then(|id| image.cluster().broker(id));
     let endpoint = broker.and_then(|b| Some((b.id, b.listener(&context.client.listener)?)));

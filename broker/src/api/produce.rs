@@ -1,14 +1,16 @@
-//! Produce (0). Rules: P-1 … P-12, P-40 … P-62, P-80 … P-84.
+//! Produce (0). Rules: P-1 … P-12, P-40 … P-74, P-80 … P-84.
 //!
 //! Validation and append happen while the request is read, in the order of the connection (P-41);
 //! what is returned waits for the acknowledgement.
+
+mod transaction;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use strandline_log::Appended;
+use strandline_log::{Appended, VerificationGuard};
 use strandline_records::{
     Attributes, Batch, BatchHeader, Compression, RejectedBatch, validate_produce,
 };
@@ -21,6 +23,7 @@ use strandline_wire::{ErrorCode, WireError, decode_request};
 use uuid::Uuid;
 
 use super::{RequestContext, respond, some_text, text};
+use crate::append_room::wait_for_room;
 use crate::error_codes;
 use crate::net::connection::Slot;
 use crate::net::response::Outcome;
@@ -66,6 +69,8 @@ struct Job {
     topic: usize,
     index: i32,
     state: Result<(Arc<Partition>, Result<Batch, RejectedBatch>), PartitionResult>,
+    /// What the partition wants to see with the first batch of a transaction (P-74).
+    guard: Option<VerificationGuard>,
 }
 
 pub(super) async fn start(context: RequestContext, body: Bytes) -> Result<Slot, WireError> {
@@ -82,9 +87,15 @@ pub(super) async fn start(context: RequestContext, body: Bytes) -> Result<Slot, 
     };
     let topics = topics(&request);
     let timeout_ms = request.timeout_ms;
-    let jobs = match transaction_fault(&context, &request) {
-        Some(code) => refuse_all(&request, code),
-        None => validate_all(&context, request).await,
+    let jobs = match transaction::of_request(&request) {
+        Err(code) => refuse_all(&request, code),
+        Ok(transaction) => {
+            let mut jobs = validate_all(&context, request).await;
+            if let Some(transaction) = transaction {
+                transaction::admit(&context, transaction, &mut jobs).await;
+            }
+            jobs
+        }
     };
     let now_ms = context.broker.clock.now_ms();
     let mut results = Vec::with_capacity(jobs.len());
@@ -114,28 +125,9 @@ fn refuse_all(request: &ProduceRequest, code: ErrorCode) -> Vec<Job> {
             topic,
             index,
             state: Err(PartitionResult::error(code)),
+            guard: None,
         })
         .collect()
-}
-
-/// P-2: a transactional batch needs a transactional id. With one, there is no transaction that it
-/// could belong to while no transaction coordinator is served (P-70).
-fn transaction_fault(context: &RequestContext, request: &ProduceRequest) -> Option<ErrorCode> {
-    let is_transactional = request
-        .topic_data
-        .iter()
-        .flat_map(|t| &t.partition_data)
-        .filter_map(|p| p.records.as_ref())
-        .any(|r| BatchHeader::parse(r).is_ok_and(|h| h.attributes.is_transactional()));
-    if !is_transactional {
-        None
-    } else if request.transactional_id.is_none() {
-        Some(ErrorCode::TransactionalIdAuthorizationFailed)
-    } else if context.version() >= 11 {
-        Some(ErrorCode::TransactionAbortable)
-    } else {
-        Some(ErrorCode::InvalidTxnState)
-    }
 }
 
 /// Looks up and validates every partition; those that must be decompressed at the same time.
@@ -157,6 +149,7 @@ async fn validate_all(context: &RequestContext, request: ProduceRequest) -> Vec<
                     topic,
                     index: p.index,
                     state,
+                    guard: None,
                 }
             });
         }
@@ -218,9 +211,14 @@ async fn append(context: &RequestContext, job: Job, now_ms: i64) -> PartitionRes
         Err(rejected) => return PartitionResult::rejected(&rejected),
     };
     let size = batch.size_in_bytes();
-    // Bytes that are accepted but not written yet are bounded for the whole broker.
-    context.broker.append_room.wait().await;
-    match partition.append(batch, now_ms) {
+    // Bytes that are accepted but not written yet are bounded.
+    wait_for_room(&partition.log).await;
+    let appended = if batch.header().attributes.is_transactional() {
+        partition.append_transactional(batch, job.guard, now_ms)
+    } else {
+        partition.append(batch, now_ms)
+    };
+    match appended {
         Ok(appended) => {
             context
                 .broker
@@ -235,7 +233,7 @@ async fn append(context: &RequestContext, job: Job, now_ms: i64) -> PartitionRes
         }
         Err(e) => PartitionResult {
             message: Some(e.to_string()),
-            ..PartitionResult::error(error_codes::for_append(&e))
+            ..PartitionResult::error(transaction::code(context.version(), &e))
         },
     }
 }
@@ -262,8 +260,10 @@ fn finish(
         RequiredAcks::Leader => Duration::from_secs(3600),
         _ => Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0)),
     };
+    // From here on, and not from when the answers in front of this one are out (P-80).
+    let deadline = tokio::time::Instant::now() + timeout;
     Slot::pending(async move {
-        let results = acknowledge(results, timeout).await;
+        let results = acknowledge(results, deadline).await;
         respond(&context.header, &response(&context, topics, results))
     })
 }
@@ -292,8 +292,7 @@ impl IntoResults for Vec<Job> {
 }
 
 /// Waits until every appended batch is committed; one deadline for all (P-80).
-async fn acknowledge(mut results: Results, timeout: Duration) -> Results {
-    let deadline = tokio::time::Instant::now() + timeout;
+async fn acknowledge(mut results: Results, deadline: tokio::time::Instant) -> Results {
     for (_, _, result) in &mut results {
         let Some((partition, appended)) = &result.appended else {
             continue;

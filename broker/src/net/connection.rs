@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use futures::future::poll_fn;
-use strandline_wire::{FrameLimit, WireError, frame_length, parse_header};
+use strandline_wire::{Api, FrameLimit, WireError, frame_length, parse_header};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::api::{self, ClientConnection};
 use crate::broker::Broker;
@@ -26,6 +26,10 @@ use crate::net::writer::PartQueue;
 /// Requests of one connection that may be in flight; beyond this the socket is not read. Java
 /// producers have 5, librdkafka at acks=0 as many as it likes.
 const MAX_IN_FLIGHT: usize = 128;
+/// What the requests in flight of one connection may weigh in memory, in bytes; one alone may weigh more.
+const MAX_IN_FLIGHT_BYTES: u32 = 512 << 20;
+/// What a byte of a request becomes at most when it is decoded; records stay as they arrived.
+const DECODED_BYTES: usize = 16;
 /// Room for the first read of an idle connection, in bytes.
 const READ_BYTES: usize = 64 << 10;
 /// Responses that are ready are written together up to this size.
@@ -54,7 +58,7 @@ impl Slot {
         Self::Pending(Box::pin(future))
     }
 
-    async fn outcome(self) -> Outcome {
+    pub(crate) async fn outcome(self) -> Outcome {
         match self {
             Self::Ready(outcome) => outcome,
             Self::Pending(future) => future.await,
@@ -86,8 +90,9 @@ impl From<io::Error> for End {
 /// Serves a connection until either side ends it.
 pub(crate) async fn serve(socket: TcpStream, client: ClientConnection, broker: Arc<Broker>) {
     let in_flight = AtomicUsize::new(0);
+    let room = Arc::new(Semaphore::new(MAX_IN_FLIGHT_BYTES as usize));
     let (slots, responses) = mpsc::channel(MAX_IN_FLIGHT);
-    let read = read_requests(&socket, &client, &broker, slots, &in_flight);
+    let read = read_requests(&socket, &client, &broker, slots, &in_flight, &room);
     let write = write_responses(&socket, responses, &in_flight);
     let end = run_both(read, write).await;
     match end {
@@ -129,8 +134,9 @@ async fn read_requests(
     socket: &TcpStream,
     client: &ClientConnection,
     broker: &Arc<Broker>,
-    slots: mpsc::Sender<Slot>,
+    slots: mpsc::Sender<Weighed>,
     in_flight: &AtomicUsize,
+    room: &Arc<Semaphore>,
 ) -> End {
     let limit = FrameLimit(broker.config.socket_request_max_bytes());
     let idle = broker.config.connections_max_idle();
@@ -156,9 +162,14 @@ async fn read_requests(
                 let Ok(permit) = slots.reserve().await else {
                     return End::ClosedByClient;
                 };
+                // Likewise the room: nothing is decoded for a client that does not take its answers.
+                let weight = weight(header.api.api, length);
+                let Ok(weight) = Arc::clone(room).acquire_many_owned(weight).await else {
+                    return End::ClosedByClient;
+                };
                 in_flight.fetch_add(1, Ordering::Relaxed);
                 match api::dispatch(broker, client, header, body).await {
-                    Ok(slot) => permit.send(slot),
+                    Ok(slot) => permit.send((slot, weight)),
                     Err(e) => return End::Wire(e),
                 }
                 continue;
@@ -184,10 +195,28 @@ async fn read_requests(
         match socket.try_read_buf(&mut buffer) {
             Ok(0) => return End::ClosedByClient,
             Ok(_) => {}
+            // The first wait after a frame ends at once, since nothing has said that the socket is
+            // empty; the one that lasts is without a buffer.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && buffer.is_empty() => {
+                buffer = BytesMut::new();
+            }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return End::Io(e),
         }
     }
+}
+
+/// A slot, and what its request takes of the connection's room.
+type Weighed = (Slot, OwnedSemaphorePermit);
+
+fn weight(api: Api, length: usize) -> u32 {
+    let factor = if api == Api::Produce {
+        1
+    } else {
+        DECODED_BYTES
+    };
+    let bytes = u32::try_from(length.saturating_mul(factor)).unwrap_or(u32::MAX);
+    bytes.min(MAX_IN_FLIGHT_BYTES)
 }
 
 /// Waits for bytes; false after `idle` without any, unless a request is in progress (W-10).
@@ -211,13 +240,13 @@ async fn wait_readable(
 
 async fn write_responses(
     socket: &TcpStream,
-    mut responses: mpsc::Receiver<Slot>,
+    mut responses: mpsc::Receiver<Weighed>,
     in_flight: &AtomicUsize,
 ) -> Result<(), End> {
     let mut queue = PartQueue::default();
-    let mut held: Option<Slot> = None;
+    let mut held: Option<Weighed> = None;
     loop {
-        let slot = match held.take() {
+        let (slot, mut weight) = match held.take() {
             Some(slot) => slot,
             None => match responses.recv().await {
                 Some(slot) => slot,
@@ -239,7 +268,10 @@ async fn write_responses(
                 break;
             }
             match next_ready(&mut responses).await {
-                NextSlot::Ready(next) => outcome = next,
+                NextSlot::Ready(next, next_weight) => {
+                    outcome = next;
+                    drop(std::mem::replace(&mut weight, next_weight));
+                }
                 NextSlot::NotYet(slot) => {
                     held = Some(slot);
                     break;
@@ -247,26 +279,27 @@ async fn write_responses(
                 NextSlot::None => break,
             }
         }
+        drop(weight);
         queue.flush(socket).await?;
     }
 }
 
 enum NextSlot {
-    Ready(Outcome),
-    NotYet(Slot),
+    Ready(Outcome, OwnedSemaphorePermit),
+    NotYet(Weighed),
     None,
 }
 
 /// Takes the next slot if its answer is there already.
-async fn next_ready(responses: &mut mpsc::Receiver<Slot>) -> NextSlot {
+async fn next_ready(responses: &mut mpsc::Receiver<Weighed>) -> NextSlot {
     match responses.try_recv() {
         Err(_) => NextSlot::None,
-        Ok(Slot::Ready(outcome)) => NextSlot::Ready(outcome),
-        Ok(Slot::Pending(mut future)) => {
+        Ok((Slot::Ready(outcome), weight)) => NextSlot::Ready(outcome, weight),
+        Ok((Slot::Pending(mut future), weight)) => {
             let polled = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
             match polled {
-                Poll::Ready(outcome) => NextSlot::Ready(outcome),
-                Poll::Pending => NextSlot::NotYet(Slot::Pending(future)),
+                Poll::Ready(outcome) => NextSlot::Ready(outcome, weight),
+                Poll::Pending => NextSlot::NotYet((Slot::Pending(future), weight)),
             }
         }
     }

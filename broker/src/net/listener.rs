@@ -1,7 +1,6 @@
 //! Accepts connections.
 
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::api::ClientConnection;
 use crate::broker::Broker;
-use crate::net::connection;
+use crate::net::{connection, socket_options};
 
 /// Pause after a failed accept, usually for want of file descriptors.
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
@@ -102,7 +101,7 @@ fn start(
         tracing::warn!(%peer, "connection refused: max.connections or max.connections.per.ip");
         return;
     };
-    if let Err(e) = prepare(&socket) {
+    if let Err(e) = socket_options::set(&socket, peer) {
         tracing::debug!(%peer, error = %e, "socket options");
     }
     let client = ClientConnection {
@@ -117,9 +116,4 @@ fn start(
         }
         drop(permit);
     });
-}
-
-fn prepare(socket: &TcpStream) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    socket2::SockRef::from(socket).set_keepalive(true)
 }

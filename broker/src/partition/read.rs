@@ -65,7 +65,12 @@ impl Partition {
     ) -> Result<(Visible, ReadPlan), ErrorCode> {
         self.check_epoch(request.current_leader_epoch)?;
         if self.log.is_offline() {
-            return Err(ErrorCode::KafkaStorageError);
+            let is_deleted = self.log.is_deleted();
+            return Err(if is_deleted {
+                ErrorCode::NotLeaderOrFollower
+            } else {
+                ErrorCode::KafkaStorageError
+            });
         }
         let visible = self.visible(request.isolation);
         let offset = request.offset;

@@ -7,7 +7,7 @@ mod upkeep;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use strandline_tiering::{
@@ -33,6 +33,8 @@ pub(crate) struct RemoteHalf {
     next_expiry_ms: AtomicI64,
     /// Nothing is left in the bucket after tiering was switched off (8.1).
     is_purged: AtomicBool,
+    /// The local log was found to end below the chain: nothing may be taken from it or added to the chain.
+    is_ahead: AtomicBool,
 }
 
 impl fmt::Debug for RemoteHalf {
@@ -58,6 +60,7 @@ impl RemoteHalf {
             expiry_interval_ms,
             next_expiry_ms,
             is_purged: AtomicBool::new(false),
+            is_ahead: AtomicBool::new(false),
         }
     }
 
@@ -95,9 +98,28 @@ impl RemoteHalf {
         self.tier.is_some()
     }
 
-    /// Last offset in the bucket (inclusive), as far as it is known.
+    /// Last offset in the bucket (inclusive), as far as it is known and is of this log.
     pub(crate) fn highest_offset(&self) -> Option<Offset> {
-        self.get().and_then(|remote| remote.highest_offset())
+        let remote = self
+            .get()
+            .filter(|_| !self.is_ahead.load(Ordering::Acquire));
+        remote.and_then(|remote| remote.highest_offset())
+    }
+
+    /// Errors: the chain ends, or ended, above `log_end` (exclusive).
+    fn check_joins(&self, remote: &RemotePartition, log_end: Offset) -> Result<(), TieringError> {
+        let remote_end = remote.view().end_offset().unwrap_or(0);
+        if remote_end > log_end {
+            self.is_ahead.store(true, Ordering::Release);
+        }
+        if self.is_ahead.load(Ordering::Acquire) {
+            let local_end = log_end;
+            return Err(TieringError::AheadOfLocal {
+                remote_end,
+                local_end,
+            });
+        }
+        Ok(())
     }
 }
 
@@ -121,7 +143,7 @@ impl Partition {
     }
 
     /// Turns an error of the cold tier into a code, and logs what an operator must know.
-    fn fault(&self, error: &TieringError) -> ErrorCode {
+    pub(super) fn fault(&self, error: &TieringError) -> ErrorCode {
         let partition = &self.id;
         if error.is_gone() {
             // Retention was faster; the client asks again and gets the right answer (F-21).

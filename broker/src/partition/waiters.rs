@@ -1,6 +1,7 @@
 //! Who waits for a partition: producers for the high watermark, fetches for any change.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -9,10 +10,35 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::partition::CommitError;
 
+type Committed = Result<(), CommitError>;
+
+/// What happens when an offset is reached.
+enum Wait {
+    Tell(oneshot::Sender<Committed>),
+    /// Done by whoever advances: it must not block.
+    Call(Box<dyn FnOnce(Committed) + Send>),
+}
+
+impl Wait {
+    fn end(self, how: Committed) {
+        match self {
+            // The receiver may be gone.
+            Self::Tell(sender) => drop(sender.send(how)),
+            Self::Call(call) => call(how),
+        }
+    }
+}
+
+impl fmt::Debug for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wait")
+    }
+}
+
 #[derive(Debug, Default)]
 struct Lists {
     /// Ordered by offset: appends enter in order, so this is a push to the end.
-    commits: VecDeque<(Offset, oneshot::Sender<Result<(), CommitError>>)>,
+    commits: VecDeque<(Offset, Wait)>,
     fetches: Vec<Weak<Notify>>,
 }
 
@@ -24,19 +50,29 @@ pub(super) struct Waiters {
 
 impl Waiters {
     /// Completes when the high watermark reaches `end_offset` (exclusive).
-    pub(super) fn wait_for(
+    pub(super) fn wait_for(&self, end_offset: Offset) -> oneshot::Receiver<Committed> {
+        let (sender, receiver) = oneshot::channel();
+        self.enter(end_offset, Wait::Tell(sender));
+        receiver
+    }
+
+    /// Calls when the high watermark reaches `end_offset` (exclusive), or never will.
+    pub(super) fn call_at(
         &self,
         end_offset: Offset,
-    ) -> oneshot::Receiver<Result<(), CommitError>> {
-        let (sender, receiver) = oneshot::channel();
+        call: impl FnOnce(Committed) + Send + 'static,
+    ) {
+        self.enter(end_offset, Wait::Call(Box::new(call)));
+    }
+
+    fn enter(&self, end_offset: Offset, wait: Wait) {
         let mut lists = self.lists.lock();
         let at = lists
             .commits
             .iter()
             .rposition(|(o, _)| *o <= end_offset)
             .map_or(0, |i| i + 1);
-        lists.commits.insert(at, (end_offset, sender));
-        receiver
+        lists.commits.insert(at, (end_offset, wait));
     }
 
     /// Wakes `notify` once, at the next change.
@@ -67,9 +103,9 @@ impl Waiters {
             let done: Vec<_> = lists.commits.drain(..n).collect();
             (done, std::mem::take(&mut lists.fetches))
         };
-        // Outside the lock; the receivers may be gone.
-        for (_, sender) in done {
-            let _ = sender.send(Ok(()));
+        // Outside the lock.
+        for (_, wait) in done {
+            wait.end(Ok(()));
         }
         wake(&fetches);
     }
@@ -77,8 +113,8 @@ impl Waiters {
     /// Ends every wait.
     pub(super) fn fail(&self, why: CommitError) {
         let lists = std::mem::take(&mut *self.lists.lock());
-        for (_, sender) in lists.commits {
-            let _ = sender.send(Err(why));
+        for (_, wait) in lists.commits {
+            wait.end(Err(why));
         }
         wake(&lists.fetches);
     }

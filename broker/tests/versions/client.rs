@@ -6,7 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use strandline_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, TopicName};
+use strandline_wire::messages::{
+    FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse,
+    TopicName,
+};
 use strandline_wire::{Decodable, HeaderVersion, Request, StrBytes};
 use tempfile::TempDir;
 
@@ -83,6 +86,8 @@ impl Broker {
     pub(crate) fn connect(&self) -> Connection {
         let socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+        // A request is two writes: without this the second waits for the other side's delayed answer.
+        socket.set_nodelay(true).unwrap();
         Connection { socket }
     }
 
@@ -112,8 +117,29 @@ impl Broker {
 
     /// The first answers are that the coordinator is not there yet.
     pub(crate) fn wait_for_coordinator(&self, group: &str) {
+        self.wait_for(FindCoordinatorRequest::default().with_key(text(group)));
+    }
+
+    /// The same for a transactional id; it can be used, too, when this returns.
+    pub(crate) fn wait_for_transaction_coordinator(&self, id: &str) {
+        let request = FindCoordinatorRequest::default().with_key_type(1);
+        self.wait_for(request.with_key(text(id)));
         let deadline = Instant::now() + TIMEOUT;
-        let request = FindCoordinatorRequest::default().with_key(text(group));
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(Some(text(format!("probe of {id}")).into()))
+            .with_transaction_timeout_ms(1000);
+        while Instant::now() < deadline {
+            let answer: InitProducerIdResponse = self.call(1, &request);
+            if answer.error_code == 0 {
+                return;
+            }
+            assert!([14, 15, 16].contains(&answer.error_code), "{answer:?}");
+        }
+        panic!("the coordinator does not come up");
+    }
+
+    fn wait_for(&self, request: FindCoordinatorRequest) {
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             let answer: FindCoordinatorResponse = self.call(1, &request);
             if answer.error_code == 0 {

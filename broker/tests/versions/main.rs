@@ -8,6 +8,8 @@
 )]
 
 mod client;
+mod transaction_ends;
+mod transactions;
 
 use bytes::Bytes;
 use client::{Broker, text, topic_name};
@@ -138,6 +140,17 @@ fn api_versions() {
             (response.error_code, response.api_keys.len()),
             (0, served_apis().len())
         );
+        if version >= 3 {
+            // what Java and franz-go choose their protocol by (5.9).
+            let finalized = response.finalized_features.iter();
+            let finalized: Vec<_> = finalized
+                .map(|f| (f.name.as_str(), f.min_version_level, f.max_version_level))
+                .collect();
+            assert_eq!(finalized, [("transaction.version", 2, 2)]);
+            assert!(response.finalized_features_epoch >= 0);
+            // The one with a minimum of 0 is told to those who can take it.
+            assert_eq!(response.supported_features.len(), usize::from(version >= 4));
+        }
     }
     // an unknown version is answered in version 0, with a list.
     let response: m::ApiVersionsResponse = broker.call_raw(18, 127, 0, 0, &[]);

@@ -17,6 +17,8 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 use tokio::sync::Semaphore;
 
+use crate::body;
+use crate::buffers::BufferPool;
 use crate::error::{BucketError, BucketErrorKind, Outcome};
 use crate::metrics::{BucketMetrics, Op};
 use crate::options::StoreKind;
@@ -53,6 +55,7 @@ pub struct Bucket {
     pub(crate) reads: Semaphore,
     pub(crate) writes: Semaphore,
     pub(crate) multipart_concurrency: usize,
+    pub(crate) buffers: BufferPool,
 }
 
 impl fmt::Debug for Bucket {
@@ -129,6 +132,45 @@ impl Bucket {
         self.get_part(key, GetRange::Bounded(range)).await
     }
 
+    /// Reads the bytes of `range`, which must lie inside the object, in one request, and hands out each
+    /// `piece_bytes` of them as soon as they are there. Not repeated: what was not handed out when this fails
+    /// is for [`Bucket::get_range`]. Each piece has as much time as a read.
+    pub async fn get_pieces(
+        &self,
+        key: &str,
+        range: Range<u64>,
+        piece_bytes: u64,
+        deliver: &(dyn Fn(RangeRead) + Sync),
+    ) -> Result<(), BucketError> {
+        let path = self.path(key);
+        let len = range.end.saturating_sub(range.start);
+        let pieces = u32::try_from(len.div_ceil(piece_bytes.max(1))).unwrap_or(u32::MAX);
+        let policy = RetryPolicy {
+            attempts: 1,
+            request_timeout: self
+                .retry
+                .read
+                .request_timeout
+                .saturating_mul(pieces.max(1)),
+            ..self.retry.read
+        };
+        self.retrying(Op::Get, key, policy, || {
+            let options = GetOptions {
+                range: Some(GetRange::Bounded(range.clone())),
+                ..GetOptions::default()
+            };
+            let path = &path;
+            async move {
+                let result = self.store.get_opts(path, options).await?;
+                let object_size = result.meta.size;
+                let deliver = |bytes| deliver(RangeRead { bytes, object_size });
+                body::collect_pieces(result, &self.buffers, piece_bytes, deliver).await?;
+                Ok(((), len))
+            }
+        })
+        .await
+    }
+
     /// Reads the last `len` bytes of an object, or all of it if it is smaller.
     pub async fn get_suffix(&self, key: &str, len: u64) -> Result<RangeRead, BucketError> {
         self.get_part(key, GetRange::Suffix(len)).await
@@ -145,7 +187,7 @@ impl Bucket {
                 };
                 let result = self.store.get_opts(path, options).await?;
                 let object_size = result.meta.size;
-                let bytes = result.bytes().await?;
+                let bytes = body::collect(result, &self.buffers).await?;
                 let len = bytes.len() as u64;
                 Ok((RangeRead { bytes, object_size }, len))
             }

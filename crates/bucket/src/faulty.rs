@@ -33,6 +33,8 @@ pub enum Fault {
     Denied,
     /// A GET whose first byte comes with a bit flipped.
     Damage,
+    /// A GET whose body breaks off in the middle.
+    Cut,
 }
 
 /// Which requests a plan of faults is for.
@@ -144,7 +146,7 @@ impl FaultyStore {
                 tokio::time::sleep(time).await;
                 Ok(())
             }
-            Some(Fault::After | Fault::Damage) | None => Ok(()),
+            Some(Fault::After | Fault::Damage | Fault::Cut) | None => Ok(()),
         }
     }
 
@@ -157,14 +159,32 @@ impl FaultyStore {
 }
 
 async fn damaged(got: GetResult) -> Result<GetResult> {
+    changed(got, |mut bytes| {
+        if let Some(first) = bytes.first_mut() {
+            *first ^= 1;
+        }
+        vec![Ok(bytes.into())]
+    })
+    .await
+}
+
+async fn cut(got: GetResult) -> Result<GetResult> {
+    changed(got, |mut bytes| {
+        bytes.truncate(bytes.len() / 2);
+        vec![Ok(bytes.into()), Err(status(500, "the connection broke"))]
+    })
+    .await
+}
+
+/// The answer with what `change` makes of its body.
+async fn changed(
+    got: GetResult,
+    change: impl FnOnce(Vec<u8>) -> Vec<Result<Bytes>>,
+) -> Result<GetResult> {
     let (meta, range) = (got.meta.clone(), got.range.clone());
     let (attributes, extensions) = (got.attributes.clone(), got.extensions.clone());
-    let mut bytes = got.bytes().await?.to_vec();
-    if let Some(first) = bytes.first_mut() {
-        *first ^= 1;
-    }
-    let payload = futures::stream::once(async move { Ok(Bytes::from(bytes)) }).boxed();
-    let payload = object_store::GetResultPayload::Stream(payload);
+    let body = change(got.bytes().await?.to_vec());
+    let payload = object_store::GetResultPayload::Stream(futures::stream::iter(body).boxed());
     Ok(GetResult {
         payload,
         meta,
@@ -254,8 +274,10 @@ impl ObjectStore for FaultyStore {
             Self::before(fault, location.as_ref()).await?;
             self.gets.fetch_add(1, Ordering::Relaxed);
             let got = self.inner.get_opts(location, options).await?;
-            if fault == Some(Fault::Damage) {
-                return damaged(got).await;
+            match fault {
+                Some(Fault::Damage) => return damaged(got).await,
+                Some(Fault::Cut) => return cut(got).await,
+                _ => {}
             }
             Self::after(fault, got)
         })

@@ -1,7 +1,10 @@
 //! The only door to the object store: requests without meaning, with one retry policy per class,
 //! limits, metrics, and errors that tell whether a write may have happened.
 
+mod body;
 mod bucket;
+mod buffers;
+mod direct;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod faulty;

@@ -12,6 +12,8 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
 use crate::bucket::Bucket;
+use crate::buffers::BufferPool;
+use crate::direct::DirectConnector;
 use crate::metrics::BucketMetrics;
 use crate::options::{BucketOptions, S3Options, ServerSideEncryption, StoreKind};
 use crate::profile;
@@ -61,9 +63,10 @@ impl Bucket {
         options: BucketOptions,
         registry: &mut Registry,
     ) -> Result<Arc<Self>, OpenBucketError> {
-        let (store, prefix, kind) = open_store(url, &options)?;
+        let buffers = BufferPool::default();
+        let opened = open_store(url, &options, &buffers)?;
         Ok(Arc::new(Self::over(
-            store, prefix, kind, url, options, registry,
+            opened, buffers, url, options, registry,
         )))
     }
 
@@ -74,21 +77,14 @@ impl Bucket {
         options: BucketOptions,
         registry: &mut Registry,
     ) -> Arc<Self> {
-        let kind = StoreKind::Memory;
-        Arc::new(Self::over(
-            store,
-            Path::ROOT,
-            kind,
-            "memory:",
-            options,
-            registry,
-        ))
+        let opened = (store, Path::ROOT, StoreKind::Memory);
+        let buffers = BufferPool::default();
+        Arc::new(Self::over(opened, buffers, "memory:", options, registry))
     }
 
     fn over(
-        store: Arc<dyn ObjectStore>,
-        prefix: Path,
-        kind: StoreKind,
+        (store, prefix, kind): Opened,
+        buffers: BufferPool,
         url: &str,
         options: BucketOptions,
         registry: &mut Registry,
@@ -103,13 +99,18 @@ impl Bucket {
             reads: Semaphore::new(options.max_concurrent_reads.max(1)),
             writes: Semaphore::new(options.max_concurrent_writes.max(1)),
             multipart_concurrency: options.multipart_concurrency.max(1),
+            buffers,
         }
     }
 }
 
 type Opened = (Arc<dyn ObjectStore>, Path, StoreKind);
 
-fn open_store(url: &str, options: &BucketOptions) -> Result<Opened, OpenBucketError> {
+fn open_store(
+    url: &str,
+    options: &BucketOptions,
+    buffers: &BufferPool,
+) -> Result<Opened, OpenBucketError> {
     let wrong = |why| OpenBucketError::Url {
         url: url.to_owned(),
         why,
@@ -137,7 +138,7 @@ fn open_store(url: &str, options: &BucketOptions) -> Result<Opened, OpenBucketEr
                 url: url.to_owned(),
                 source,
             };
-            let store = open_s3(bucket, &options.s3).map_err(settings)?;
+            let store = open_s3(bucket, &options.s3, buffers).map_err(settings)?;
             Ok((Arc::new(store), prefix, StoreKind::S3))
         }
         "gs" | "az" | "abfs" | "abfss" => Err(OpenBucketError::NotYet {
@@ -167,7 +168,11 @@ fn open_directory(url: &str, path: &str) -> Result<LocalFileSystem, OpenBucketEr
     Ok(store.with_fsync(true).with_automatic_cleanup(true))
 }
 
-fn open_s3(bucket: &str, options: &S3Options) -> object_store::Result<AmazonS3> {
+fn open_s3(
+    bucket: &str,
+    options: &S3Options,
+    buffers: &BufferPool,
+) -> object_store::Result<AmazonS3> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
     let profile = profile::load(env);
@@ -207,6 +212,11 @@ fn open_s3(bucket: &str, options: &S3Options) -> object_store::Result<AmazonS3> 
         ServerSideEncryption::Kms { key: Some(key) } => builder.with_sse_kms_encryption(key),
     };
     let allow_http = endpoint.as_ref().is_some_and(|e| e.starts_with("http://"));
+    if allow_http {
+        builder = builder.with_http_connector(DirectConnector {
+            pool: buffers.clone(),
+        });
+    }
     let client = ClientOptions::new()
         .with_allow_http(allow_http)
         .with_connect_timeout(Duration::from_secs(5))

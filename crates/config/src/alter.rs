@@ -10,7 +10,7 @@ use crate::def::{ConfigType, Setting};
 use crate::describe::{ConfigEntry, describe_broker, describe_topic};
 use crate::error::{ConfigError, ConfigErrors, Origin, quote};
 use crate::layers::unknown_broker_name;
-use crate::rules::COMPACTION;
+use crate::rules::check_default_policy;
 use crate::table::{Given, parse};
 use crate::topic::{Overrides, TopicConfig, TopicKind, topic_setting, unknown_topic_name};
 
@@ -167,7 +167,7 @@ pub fn validate_broker_dynamic(
     let mut to_store = BTreeMap::new();
     let mut errors = ConfigErrors::default();
     for (name, value) in wanted {
-        match check_dynamic(name, value) {
+        match check_dynamic(name, value, broker) {
             Ok(()) => {
                 to_store.insert(name.clone(), value.clone());
             }
@@ -179,7 +179,11 @@ pub fn validate_broker_dynamic(
 }
 
 /// Whether one broker setting may be changed while the broker runs, to this value.
-pub(crate) fn check_dynamic(name: &str, value: &str) -> Result<(), ConfigError> {
+pub(crate) fn check_dynamic(
+    name: &str,
+    value: &str,
+    broker: &BrokerConfig,
+) -> Result<(), ConfigError> {
     let cannot_be_set = || not_served(name, value, "it cannot be set");
     let Some(setting) = broker_setting(name) else {
         return Err(match standing(name) {
@@ -200,10 +204,11 @@ pub(crate) fn check_dynamic(name: &str, value: &str) -> Result<(), ConfigError> 
         origin: Origin::Request,
     };
     parse(setting, &given)?;
-    if name == "log.cleanup.policy" && value.contains("compact") {
-        return Err(not_served(name, value, COMPACTION));
+    let has_cold_tier = broker.settings.remote_log_storage_system_enable;
+    match check_default_policy(value, has_cold_tier) {
+        Some(error) if name == "log.cleanup.policy" => Err(error),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn is_in_effect(name: &str, value: &str, broker: &BrokerConfig) -> bool {

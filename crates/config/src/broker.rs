@@ -62,8 +62,8 @@ pub struct BrokerConfig {
     pub http_listener: Option<HostPort>,
     /// Root of the default directories, absolute like all directories here.
     pub data_dir: PathBuf,
-    /// Directory of the hot log.
-    pub log_dir: PathBuf,
+    /// Directories of the hot log, at least one.
+    pub log_dirs: Vec<PathBuf>,
     /// Directory of the cluster metadata.
     pub metadata_log_dir: PathBuf,
     /// Directory of the chunk cache.
@@ -119,15 +119,14 @@ impl BrokerConfig {
         warnings.extend(listeners.warnings);
         errors.0.extend(listeners.errors.0);
         let absolute = |path: &str| absolute(&machine.current_dir, path);
-        let log_dirs = settings.log_dirs.as_ref().unwrap_or(&settings.log_dir);
         // An empty list was reported above.
-        let log_dir = log_dirs.first().cloned().unwrap_or_default();
+        let log_dirs = settings.log_dirs.as_ref().unwrap_or(&settings.log_dir);
         let data_dir = absolute(&strandline.data_dir);
         let config = Self {
             listeners: listeners.listeners,
             advertised_listeners: listeners.advertised,
             http_listener: HostPort::parse(&strandline.http_listener),
-            log_dir: absolute(&log_dir),
+            log_dirs: log_dirs.iter().map(|dir| absolute(dir)).collect(),
             metadata_log_dir: absolute(&settings.metadata_log_dir),
             cache_dir: data_dir.join("cache"),
             data_dir,
@@ -145,8 +144,8 @@ impl BrokerConfig {
         let mut errors = ConfigErrors::default();
         let mut layers = Layers::clone(&self.layers);
         layers.dynamic = DynamicConfigs {
-            cluster: usable(&dynamic.cluster, &mut errors),
-            broker: usable(&dynamic.broker, &mut errors),
+            cluster: usable(self, &dynamic.cluster, &mut errors),
+            broker: usable(self, &dynamic.broker, &mut errors),
         };
         let (settings, strandline, read_errors) = read(&layers);
         errors.0.extend(read_errors.0);
@@ -167,12 +166,13 @@ impl BrokerConfig {
 
 /// Those stored values that can be applied.
 fn usable(
+    broker: &BrokerConfig,
     stored: &BTreeMap<String, String>,
     errors: &mut ConfigErrors,
 ) -> BTreeMap<String, String> {
     let mut usable = BTreeMap::new();
     for (name, value) in stored {
-        match crate::alter::check_dynamic(name, value) {
+        match crate::alter::check_dynamic(name, value, broker) {
             Ok(()) => {
                 usable.insert(name.clone(), value.clone());
             }
@@ -231,7 +231,7 @@ fn derive(layers: &mut Layers, machine: &Machine<'_>) {
         ("strandline.cache.disk.bytes", disk.to_string()),
         (
             "strandline.tail.memory.bytes",
-            (memory / 16).clamp(16 * MIB, GIB).to_string(),
+            (memory / 128).clamp(16 * MIB, 64 * MIB).to_string(),
         ),
     ]);
 }

@@ -349,6 +349,7 @@ impl Setting {
             },
             Allowed::Range { min, max: i64::MAX } => format!("{kind}, {min} or more"),
             Allowed::Range { min, max } => format!("{kind}, {min} to {max}"),
+            Allowed::Fraction { min, max: f64::MAX } => format!("{kind}, {min} or more"),
             Allowed::Fraction { min, max } => format!("{kind}, {min} to {max}"),
             Allowed::OneOf(words) => format!("one of {}", words.join(", ")),
             Allowed::ListOf(words) => format!("LIST of {}", words.join(", ")),

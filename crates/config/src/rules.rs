@@ -28,10 +28,21 @@ pub(crate) fn check_broker(layers: &Layers, settings: &BrokerSettings) -> Vec<Co
         ("log.dirs", settings.log_dirs.clone().unwrap_or_default()),
         ("log.dir", settings.log_dir.clone()),
     ] {
-        if dirs.len() > 1 {
-            errors.push(not_served(name, &dirs.join(","), "one directory only"));
-        } else if layers.given.contains_key(name) && dirs.iter().all(|dir| dir.trim().is_empty()) {
-            errors.push(conflict(&[(name, &"")], "must name a directory"));
+        let is_empty = dirs.is_empty() || dirs.iter().any(|dir| dir.trim().is_empty());
+        if layers.given.contains_key(name) && is_empty {
+            errors.push(conflict(
+                &[(name, &dirs.join(","))],
+                "must name a directory",
+            ));
+        }
+        let mut sorted = dirs.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        if sorted.len() < dirs.len() {
+            errors.push(conflict(
+                &[(name, &dirs.join(","))],
+                "names a directory twice",
+            ));
         }
     }
     if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms {
@@ -50,14 +61,29 @@ pub(crate) fn check_broker(layers: &Layers, settings: &BrokerSettings) -> Vec<Co
         ));
     }
     let policy = layers.static_text("log.cleanup.policy");
-    if policy.contains("compact") {
-        errors.push(not_served("log.cleanup.policy", &policy, COMPACTION));
-    }
+    errors.extend(check_default_policy(
+        &policy,
+        settings.remote_log_storage_system_enable,
+    ));
     errors
 }
 
-/// What is accepted while compaction is not served.
-pub(crate) const COMPACTION: &str = "only 'delete' and the empty list are";
+/// With a cold tier the default policy must not be to compact: topics that follow it would leave the
+/// tier all at once, and what they have there would be out of reach. A topic of its own may be
+/// compacted.
+pub(crate) fn check_default_policy(policy: &str, has_cold_tier: bool) -> Option<ConfigError> {
+    let is_compact = policy.split(',').any(|word| word.trim() == "compact");
+    (is_compact && has_cold_tier).then(|| {
+        conflict(
+            &[
+                ("log.cleanup.policy", &policy),
+                ("remote.log.storage.system.enable", &true),
+            ],
+            "a compacted topic cannot be tiered: set cleanup.policy on the topics that are to be \
+             compacted",
+        )
+    })
+}
 
 /// What is wrong with a topic's settings taken together. `config` holds what was set, not yet what
 /// takes effect.
@@ -70,12 +96,6 @@ pub(crate) fn check_topic(
     let mut errors = Vec::new();
     if kind == TopicKind::User {
         errors.extend(check_served(overrides));
-        if config.cleanup_policy.compact {
-            let policy = overrides
-                .get("cleanup.policy")
-                .map_or("compact", String::as_str);
-            errors.push(not_served("cleanup.policy", policy, COMPACTION));
-        }
     }
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms {
         errors.push(conflict(

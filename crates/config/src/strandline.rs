@@ -32,10 +32,10 @@ settings! {
     tier_max_delay_ms: i64 = long("strandline.tier.max.delay.ms", "3600000").at_least(0).dynamic();
     "Memory for chunks of the cold tier, in bytes."
     cache_memory_bytes: u64 = derived("strandline.cache.memory.bytes", Long, "1/32 of the memory, at least 16 MiB and at most 512 MiB").at_least(0);
-    "Disk for chunks of the cold tier, in bytes; 0 = none."
+    "Disk for chunks of the cold tier that had to be fetched more than once, in bytes; 0 = none."
     cache_disk_bytes: u64 = derived("strandline.cache.disk.bytes", Long, "10 % of the free disk, at most 64 GiB; 0 for a bucket in a local directory").at_least(0);
     "Memory for the newest batches of all partitions together, in bytes."
-    tail_memory_bytes: u64 = derived("strandline.tail.memory.bytes", Long, "1/16 of the memory, at least 16 MiB and at most 1 GiB").at_least(0);
+    tail_memory_bytes: u64 = derived("strandline.tail.memory.bytes", Long, "1/128 of the memory, at least 16 MiB and at most 64 MiB").at_least(0);
     "How far a compressed batch is checked at produce: decompressed and walked (`full`, as Kafka does), or header and checksum only (`header`, for producers that are trusted)."
     produce_check: ProduceCheck = one_of("strandline.produce.check", "full", &["full", "header"]);
     "Form of the log lines."

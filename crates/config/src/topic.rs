@@ -49,18 +49,18 @@ settings! {
     /// keeps (-1 = no limit, never -2, never more than the total).
     pub struct TopicConfig from TOPIC_SETTINGS;
 
-    "How old segments go: `delete`; an empty list keeps everything. `compact` is not served yet."
+    "How old records go: `delete` by age and size, `compact` keeps the newest of each key; an empty list keeps everything. A compacted topic is not tiered."
     cleanup_policy: CleanupPolicy = list("cleanup.policy", "delete").list_of(&["compact", "delete"]).inherits(&[same("log.cleanup.policy")]);
     "Level of gzip where the broker compresses; -1 = the codec's default."
     compression_gzip_level: i32 = int("compression.gzip.level", "-1").check("INT, 1 to 9, or -1", is_gzip_level).inherits(&[same("compression.gzip.level")]);
-    "Level of lz4 where the broker compresses."
+    "Level of lz4 where the broker compresses; accepted, and without effect: lz4 has one level here."
     compression_lz4_level: i32 = int("compression.lz4.level", "9").between(1, 17).inherits(&[same("compression.lz4.level")]);
     "How batches are stored: as the producer compressed them, or with this codec."
     compression_type: CompressionType = one_of("compression.type", "producer", CompressionType::NAMES).inherits(&[same("compression.type")]);
     "Level of zstd where the broker compresses."
     compression_zstd_level: i32 = int("compression.zstd.level", "3").between(-131_072, 22).inherits(&[same("compression.zstd.level")]);
-    "How long tombstones are kept in a compacted topic, in ms."
-    delete_retention_ms: i64 = long("delete.retention.ms", "86400000").at_least(0).inherits(&[same("log.cleaner.delete.retention.ms")]).not_served();
+    "How long a compacted topic keeps tombstones, and the markers of transactions of which nothing else is left, in ms from the first cleaning that meets them."
+    delete_retention_ms: i64 = long("delete.retention.ms", "86400000").at_least(0).inherits(&[same("log.cleaner.delete.retention.ms")]);
     "Records of share groups that cannot be delivered go to the topic as a dead letter queue."
     errors_deadletterqueue_group_enable: bool = boolean("errors.deadletterqueue.group.enable", "false").not_served();
     "How long the file of a deleted segment stays on disk, in ms."
@@ -80,7 +80,7 @@ settings! {
     "Time that segments stay on disk once tiered, in ms; -2 = as `retention.ms`, -1 = no limit."
     local_retention_ms: i64 = long("local.retention.ms", "-2").at_least(-2).inherits(&[same("log.local.retention.ms")]);
     "Longest time that a record stays out of compaction, in ms."
-    max_compaction_lag_ms: i64 = long("max.compaction.lag.ms", MAX).at_least(1).inherits(&[same("log.cleaner.max.compaction.lag.ms")]).not_served();
+    max_compaction_lag_ms: i64 = long("max.compaction.lag.ms", MAX).at_least(1).inherits(&[same("log.cleaner.max.compaction.lag.ms")]);
     "Largest batch after decompression, in bytes."
     max_decompressed_message_bytes: i32 = int("max.decompressed.message.bytes", "2147483639").between(1, 2_147_483_639).inherits(&[same("max.decompressed.message.bytes")]);
     "Largest batch as it arrives, in bytes."
@@ -92,12 +92,12 @@ settings! {
     "Who sets the timestamp of a record: the producer or the broker."
     message_timestamp_type: TimestampType = one_of("message.timestamp.type", "CreateTime", &["CreateTime", "LogAppendTime"]).inherits(&[same("log.message.timestamp.type")]);
     "Share of a compacted log that must be dirty before it is cleaned."
-    min_cleanable_dirty_ratio: f64 = fraction("min.cleanable.dirty.ratio", "0.5", 0.0, 1.0).inherits(&[same("log.cleaner.min.cleanable.ratio")]).not_served();
+    min_cleanable_dirty_ratio: f64 = fraction("min.cleanable.dirty.ratio", "0.5", 0.0, 1.0).inherits(&[same("log.cleaner.min.cleanable.ratio")]);
     "Shortest time that a record stays out of compaction, in ms."
-    min_compaction_lag_ms: i64 = long("min.compaction.lag.ms", "0").at_least(0).inherits(&[same("log.cleaner.min.compaction.lag.ms")]).not_served();
+    min_compaction_lag_ms: i64 = long("min.compaction.lag.ms", "0").at_least(0).inherits(&[same("log.cleaner.min.compaction.lag.ms")]);
     "In-sync replicas without which acks=all is refused."
     min_insync_replicas: i32 = int("min.insync.replicas", "1").at_least(1).inherits(&[same("min.insync.replicas")]);
-    "Segments get their disk space when they are created."
+    "Accepted; disk space is reserved ahead of the writes either way."
     preallocate: bool = boolean("preallocate", "false").inherits(&[same("log.preallocate")]);
     "Bytes that a segment must be behind before it is tiered."
     remote_copy_lag_bytes: i64 = long("remote.copy.lag.bytes", "-1").at_least(-1).inherits(&[same("log.remote.copy.lag.bytes")]).not_served();

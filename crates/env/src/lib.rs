@@ -4,6 +4,8 @@
 //! tests decide what time it is and who runs.
 
 mod clock;
+pub mod freed_memory;
+pub mod huge_pages;
 mod machine;
 mod panic;
 mod pools;
@@ -12,7 +14,7 @@ mod shutdown;
 mod tasks;
 
 pub use clock::{Clock, ManualClock};
-pub use machine::{disk_free_bytes, host_name, memory_bytes};
+pub use machine::{disk_free_bytes, host_name, memory_bytes, open_file_limit};
 pub use pools::{Pool, PoolError, PoolOptions};
 pub use retry::{Backoff, BackoffOptions};
 pub use shutdown::Shutdown;

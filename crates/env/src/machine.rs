@@ -32,6 +32,21 @@ pub fn disk_free_bytes(path: &Path) -> u64 {
     stat.map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Files and sockets that this process may have open, after asking for as many as it may ask for.
+pub fn open_file_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let limit = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => raised,
+        Err(_) => limit,
+    };
+    limit.current.unwrap_or(u64::MAX)
+}
+
 /// Name of the machine in its network; `localhost` if it has none.
 pub fn host_name() -> String {
     let name = rustix::system::uname();
@@ -89,6 +104,15 @@ fn limits(folder: PathBuf, root: &Path, file: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
+        use rustix::process::{Resource, getrlimit};
+        let limit = open_file_limit();
+        let now = getrlimit(Resource::Nofile);
+        assert_eq!(now.current, now.maximum);
+        assert_eq!(limit, now.current.unwrap_or(u64::MAX));
+    }
 
     #[test]
     fn memory_is_the_least_of_machine_and_groups() {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use crate::classic::Member;
 use crate::config::GroupConfig;
-use crate::effect::{AppendToken, CoordinatorRecord, Effects, RequestId};
 use crate::error::GroupError;
 use crate::id_source::IdSource;
+use crate::reply::Effects;
 use crate::reply::{JoinReply, Reply, SyncReply};
 use crate::staged::{Change, Staged};
 use crate::timers::{TimerKey, Timers};
+use strandline_coordinator::{AppendToken, CoordinatorRecord, RequestId};
 
 /// Borrowed from the shard for one call, beside the groups.
 pub(crate) struct Context<'a> {

@@ -2,6 +2,8 @@
 //!
 //! Rules: G-1, G-9, G-51, G-59, G-70. The numbers are written by the broker's error_codes.rs only.
 
+use strandline_coordinator::AppendError;
+
 /// Why a group request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
 pub enum GroupError {
@@ -68,4 +70,30 @@ pub enum GroupError {
     /// A transactional commit of the partition is undecided.
     #[error("a transactional offset commit is pending")]
     UnstableOffsetCommit,
+    /// The producer of a transactional commit was fenced (T-23).
+    #[error("the producer's epoch is not the newest")]
+    InvalidProducerEpoch,
+    /// A transactional commit is not part of an ongoing transaction (T-22).
+    #[error("the transaction is not ongoing")]
+    InvalidTxnState,
+}
+
+impl From<AppendError> for GroupError {
+    /// What the client is told when its records could not be written (G-70, T-23).
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::UnknownTopicOrPartition
+            | AppendError::NotEnoughReplicas
+            | AppendError::NotEnoughReplicasAfterAppend
+            | AppendError::RequestTimedOut => Self::CoordinatorNotAvailable,
+            AppendError::NotLeaderOrFollower | AppendError::StorageError => Self::NotCoordinator,
+            AppendError::InvalidProducerEpoch | AppendError::CoordinatorFenced => {
+                Self::InvalidProducerEpoch
+            }
+            AppendError::InvalidTransactionState => Self::InvalidTxnState,
+            AppendError::MessageTooLarge
+            | AppendError::RecordListTooLarge
+            | AppendError::Unknown => Self::UnknownServerError,
+        }
+    }
 }

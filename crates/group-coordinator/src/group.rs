@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::classic::ClassicGroup;
-use crate::effect::CoordinatorRecord;
 use crate::offsets::{GroupOffsets, tombstones};
-use crate::records::{RecordError, RecordKey};
+use crate::records::RecordKey;
+use strandline_coordinator::CoordinatorRecord;
+use strandline_coordinator::RecordError;
 
 /// All groups of a shard, by id.
 pub(crate) type Groups = BTreeMap<Arc<str>, Group>;

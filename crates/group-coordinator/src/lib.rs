@@ -6,19 +6,17 @@
 //! committed and reports that with [`GroupShard::on_append_result`], which releases the answers
 //! that depended on them. After a failover a [`Loader`] rebuilds the state from the partition.
 //!
-//! Rules: G-1…G-82, A-30.
+//! Rules: G-1…G-82, T-20…T-23, T-43.
 
 mod classic;
 mod config;
 mod context;
-mod effect;
 mod error;
 mod group;
 mod id_source;
 mod invariants;
 mod load;
 mod offsets;
-mod partition;
 mod query;
 mod records;
 mod reply;
@@ -29,24 +27,22 @@ mod subscription;
 mod timers;
 
 pub use config::GroupConfig;
-pub use effect::{Append, AppendError, AppendToken, CoordinatorRecord, Effects, RequestId};
 pub use error::GroupError;
 pub use id_source::IdSource;
 pub use invariants::BrokenInvariant;
 pub use load::Loader;
-pub use partition::partition_for_group;
 pub use query::{
     FetchedOffset, FetchedTopic, GroupDescription, GroupState, ListGroupsFilter, ListedGroup,
     MemberDescription, OffsetFetchQuery,
 };
-pub use records::{CommittedOffset, GroupMetadata, MemberMetadata, RecordError, RecordKey};
+pub use records::{CommittedOffset, GroupMetadata, MemberMetadata, RecordKey};
 pub use reply::{
-    JoinReply, JoinReplyMember, LeaveReply, LeaveReplyMember, OffsetCommitReply, OffsetDeleteReply,
-    PartitionErrors, Reply, SyncReply,
+    Effects, JoinReply, JoinReplyMember, LeaveReply, LeaveReplyMember, OffsetCommitReply,
+    OffsetDeleteReply, PartitionErrors, Reply, SyncReply,
 };
 pub use request::{
     DeleteGroupRequest, HeartbeatRequest, JoinRequest, LeaveRequest, LeavingMember,
     OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic, OffsetDeleteRequest, Request,
-    SyncRequest,
+    SyncRequest, TxnOffsetCommitRequest,
 };
 pub use shard::GroupShard;

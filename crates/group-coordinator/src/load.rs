@@ -1,14 +1,16 @@
 //! Rebuilds the state of a shard from the records of its partition.
 //!
-//! Rules: G-71, section 4.3 (unknown key versions are ignored).
+//! Rules: G-62, G-71, T-43, section 4.3 (unknown key versions are ignored).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::classic::ClassicGroup;
 use crate::group::{Group, Groups};
 use crate::offsets::GroupOffsets;
-use crate::records::{CommittedOffset, GroupMetadata, RecordError, RecordKey};
+use crate::records::{CommittedOffset, GroupMetadata, RecordKey};
+use strandline_coordinator::{AppendToken, RecordError};
+use strandline_types::ProducerId;
 
 #[derive(Debug, Default)]
 struct LoadedGroup {
@@ -20,7 +22,11 @@ struct LoadedGroup {
 #[derive(Debug, Default)]
 pub struct Loader {
     groups: BTreeMap<String, LoadedGroup>,
+    /// Where each producer has commits that may still wait for its marker.
+    open: HashMap<ProducerId, HashSet<String>>,
     ignored_count: u64,
+    /// Place of the record that comes, in the order of the log.
+    at: u64,
 }
 
 impl Loader {
@@ -35,6 +41,7 @@ impl Loader {
     /// # Errors
     /// The record has a known key version and does not have Kafka's format.
     pub fn feed(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), RecordError> {
+        self.at += 1;
         match RecordKey::decode(key)? {
             RecordKey::Offset {
                 group_id,
@@ -43,7 +50,9 @@ impl Loader {
             } => {
                 let offset = value.map(CommittedOffset::decode).transpose()?;
                 let group = self.groups.entry(group_id).or_default();
-                group.offsets.load(&topic, partition, offset);
+                group
+                    .offsets
+                    .load(&topic, partition, AppendToken(self.at), offset);
             }
             RecordKey::Group { group_id } => {
                 let metadata = value.map(GroupMetadata::decode).transpose()?;
@@ -55,6 +64,62 @@ impl Loader {
             }
         }
         Ok(())
+    }
+
+    /// Takes one record of a producer's transaction: it waits for the marker (G-62).
+    ///
+    /// # Errors
+    /// As [`Loader::feed`].
+    pub fn feed_transactional(
+        &mut self,
+        producer_id: ProducerId,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), RecordError> {
+        self.at += 1;
+        let decoded = RecordKey::decode(key)?;
+        // Nothing but offsets is written in transactions.
+        let (
+            RecordKey::Offset {
+                group_id,
+                topic,
+                partition,
+            },
+            Some(value),
+        ) = (decoded, value)
+        else {
+            self.ignored_count += 1;
+            return Ok(());
+        };
+        let offset = CommittedOffset::decode(value)?;
+        let open = self.open.entry(producer_id).or_default();
+        if !open.contains(&group_id) {
+            open.insert(group_id.clone());
+        }
+        let group = self.groups.entry(group_id).or_default();
+        let at = AppendToken(self.at);
+        group
+            .offsets
+            .begin_pending(&topic, partition, producer_id, at, offset);
+        Ok(())
+    }
+
+    /// Takes the marker of a producer's transaction.
+    pub fn feed_marker(&mut self, producer_id: ProducerId, committed: bool) {
+        self.at += 1;
+        // Not all groups: there are as many markers as there were transactions.
+        for group_id in self.open.remove(&producer_id).unwrap_or_default() {
+            if let Some(group) = self.groups.get_mut(&group_id) {
+                group
+                    .offsets
+                    .end_transaction(producer_id, AppendToken(self.at), committed);
+            }
+        }
+    }
+
+    /// Place of the last record.
+    pub(crate) fn position(&self) -> AppendToken {
+        AppendToken(self.at)
     }
 
     /// Records with key versions that are not understood.

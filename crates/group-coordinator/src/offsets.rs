@@ -1,6 +1,7 @@
-//! The committed offsets of one group, and how many commits of each are under way.
+//! The committed offsets of one group, how many commits of each are under way, and those that wait
+//! for the end of a transaction.
 //!
-//! Rules: G-53, G-55, G-60, G-61.
+//! Rules: G-53, G-55, G-56, G-60…G-62.
 
 mod commit;
 mod expire;
@@ -8,24 +9,36 @@ mod expire;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::effect::CoordinatorRecord;
-use crate::query::FetchedOffset;
-use crate::records::{CommittedOffset, RecordError, RecordKey};
+use strandline_coordinator::{AppendToken, CoordinatorRecord, RecordError};
+use strandline_types::ProducerId;
 
-pub(crate) use commit::{CommitPlan, plan, validate};
+use crate::query::FetchedOffset;
+use crate::records::{CommittedOffset, RecordKey};
+
+pub(crate) use commit::{CommitPlan, plan, plan_transactional, validate, validate_transactional};
 pub(crate) use expire::expired;
 
 /// One partition.
 #[derive(Debug, Default)]
 struct Slot {
-    committed: Option<CommittedOffset>,
+    /// With its place in the log.
+    committed: Option<(AppendToken, CommittedOffset)>,
     /// Commits whose append has no result yet: they will have a record in the log, or may.
     in_flight: u32,
+    /// Commits of transactions that have not ended, by producer and place in the log (G-62).
+    pending: BTreeMap<(ProducerId, AppendToken), CommittedOffset>,
 }
 
 impl Slot {
     fn is_vacant(&self) -> bool {
-        self.committed.is_none() && self.in_flight == 0
+        self.committed.is_none() && self.in_flight == 0 && self.pending.is_empty()
+    }
+
+    /// What stands later in the log counts.
+    fn commit(&mut self, at: AppendToken, offset: CommittedOffset) {
+        if self.committed.as_ref().is_none_or(|(known, _)| *known < at) {
+            self.committed = Some((at, offset));
+        }
     }
 }
 
@@ -40,33 +53,111 @@ impl GroupOffsets {
         self.topics.is_empty()
     }
 
-    pub(crate) fn get(&self, topic: &str, partition: i32) -> Option<&CommittedOffset> {
-        self.topics.get(topic)?.get(&partition)?.committed.as_ref()
+    fn slot(&self, topic: &str, partition: i32) -> Option<&Slot> {
+        self.topics.get(topic)?.get(&partition)
     }
 
-    /// A commit of the partition is on its way to the log. Gives back the shared name.
-    pub(crate) fn begin(&mut self, topic: &str, partition: i32) -> Arc<str> {
+    fn slot_mut(&mut self, topic: &str, partition: i32) -> (Arc<str>, &mut Slot) {
         let name = match self.topics.get_key_value(topic) {
             Some((name, _)) => Arc::clone(name),
             None => Arc::from(topic),
         };
         let slots = self.topics.entry(Arc::clone(&name)).or_default();
-        slots.entry(partition).or_default().in_flight += 1;
+        (name, slots.entry(partition).or_default())
+    }
+
+    /// A commit of the partition is on its way to the log. Gives back the shared name.
+    pub(crate) fn begin(&mut self, topic: &str, partition: i32) -> Arc<str> {
+        let (name, slot) = self.slot_mut(topic, partition);
+        slot.in_flight += 1;
         name
     }
 
-    /// The commit that began has its result; `None` if it failed.
-    pub(crate) fn finish(&mut self, topic: &str, partition: i32, offset: Option<CommittedOffset>) {
+    /// The commit that began has its result, at a place in the log; `None` if it failed.
+    pub(crate) fn finish(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        at: AppendToken,
+        offset: Option<CommittedOffset>,
+    ) {
         self.update(topic, partition, |slot| {
             slot.in_flight = slot.in_flight.saturating_sub(1);
-            if offset.is_some() {
-                slot.committed = offset;
+            if let Some(offset) = offset {
+                slot.commit(at, offset);
             }
         });
     }
 
-    pub(crate) fn remove(&mut self, topic: &str, partition: i32) {
-        self.update(topic, partition, |slot| slot.committed = None);
+    /// A transactional commit is on its way to the log, or there. Gives back the shared name.
+    pub(crate) fn begin_pending(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        producer_id: ProducerId,
+        at: AppendToken,
+        offset: CommittedOffset,
+    ) -> Arc<str> {
+        let (name, slot) = self.slot_mut(topic, partition);
+        slot.pending.insert((producer_id, at), offset);
+        name
+    }
+
+    /// A transactional commit could not be written.
+    pub(crate) fn drop_pending(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        producer_id: ProducerId,
+        at: AppendToken,
+    ) {
+        self.update(topic, partition, |slot| {
+            slot.pending.remove(&(producer_id, at));
+        });
+    }
+
+    /// The producer's transaction has ended at `end`: what it wrote before becomes visible in the
+    /// order of the log, or goes (G-62).
+    pub(crate) fn end_transaction(
+        &mut self,
+        producer_id: ProducerId,
+        end: AppendToken,
+        committed: bool,
+    ) {
+        self.topics.retain(|_, slots| {
+            slots.retain(|_, slot| {
+                let range = (producer_id, AppendToken(0))..(producer_id, end);
+                let ended: Vec<_> = slot.pending.range(range).map(|(key, _)| *key).collect();
+                for key in ended {
+                    if let Some(offset) = slot.pending.remove(&key).filter(|_| committed) {
+                        slot.commit(key.1, offset);
+                    }
+                }
+                !slot.is_vacant()
+            });
+            !slots.is_empty()
+        });
+    }
+
+    /// The producer has commits here that wait for its marker.
+    pub(crate) fn has_pending_of(&self, producer_id: ProducerId) -> bool {
+        let of_producer = (producer_id, AppendToken(0))..=(producer_id, AppendToken(u64::MAX));
+        let mut slots = self.topics.values().flat_map(BTreeMap::values);
+        slots.any(|slot| slot.pending.range(of_producer.clone()).next().is_some())
+    }
+
+    /// Producers with commits here that wait for their markers; some come more than once.
+    pub(crate) fn pending_producers(&self) -> impl Iterator<Item = ProducerId> {
+        let slots = self.topics.values().flat_map(BTreeMap::values);
+        slots.flat_map(|slot| slot.pending.keys().map(|(producer_id, _)| *producer_id))
+    }
+
+    /// A tombstone at `at`: what was committed before, and what waits since before, is gone.
+    pub(crate) fn remove(&mut self, topic: &str, partition: i32, at: AppendToken) {
+        self.update(topic, partition, |slot| {
+            slot.committed.take_if(|(known, _)| *known < at);
+            slot.pending.retain(|(_, known), _| *known > at);
+        });
     }
 
     fn update(&mut self, topic: &str, partition: i32, change: impl FnOnce(&mut Slot)) {
@@ -86,12 +177,16 @@ impl GroupOffsets {
     }
 
     /// Sets what the log says.
-    pub(crate) fn load(&mut self, topic: &str, partition: i32, offset: Option<CommittedOffset>) {
-        if offset.is_some() {
-            self.begin(topic, partition);
-            self.finish(topic, partition, offset);
-        } else {
-            self.remove(topic, partition);
+    pub(crate) fn load(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        at: AppendToken,
+        offset: Option<CommittedOffset>,
+    ) {
+        match offset {
+            Some(offset) => self.slot_mut(topic, partition).1.commit(at, offset),
+            None => self.remove(topic, partition, at),
         }
     }
 
@@ -121,22 +216,26 @@ impl GroupOffsets {
     pub(crate) fn committed(&self) -> impl Iterator<Item = (&Arc<str>, i32, &CommittedOffset)> {
         self.topics.iter().flat_map(|(topic, slots)| {
             slots.iter().filter_map(move |(partition, slot)| {
-                Some((topic, *partition, slot.committed.as_ref()?))
+                let (_, offset) = slot.committed.as_ref()?;
+                Some((topic, *partition, offset))
             })
         })
     }
 
-    /// A partition's answer to OffsetFetch (G-55).
-    pub(crate) fn fetch(&self, topic: &str, partition: i32) -> FetchedOffset {
-        FetchedOffset::new(partition, self.get(topic, partition))
+    /// A partition's answer to OffsetFetch (G-55, G-56).
+    pub(crate) fn fetch(&self, topic: &str, partition: i32, require_stable: bool) -> FetchedOffset {
+        let slot = self.slot(topic, partition);
+        if require_stable && slot.is_some_and(|slot| !slot.pending.is_empty()) {
+            return FetchedOffset::unstable(partition);
+        }
+        let committed = slot.and_then(|slot| slot.committed.as_ref());
+        FetchedOffset::new(partition, committed.map(|(_, offset)| offset))
     }
 
-    fn is_in_flight(&self, topic: &str, partition: i32) -> bool {
-        let slot = self
-            .topics
-            .get(topic)
-            .and_then(|slots| slots.get(&partition));
-        slot.is_some_and(|slot| slot.in_flight > 0)
+    /// A commit of the partition is under way, or waits for the end of a transaction.
+    fn is_undecided(&self, topic: &str, partition: i32) -> bool {
+        let slot = self.slot(topic, partition);
+        slot.is_some_and(|slot| slot.in_flight > 0 || !slot.pending.is_empty())
     }
 }
 

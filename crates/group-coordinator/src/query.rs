@@ -58,6 +58,14 @@ impl FetchedOffset {
             error: None,
         }
     }
+
+    /// G-56.
+    pub(crate) fn unstable(partition: i32) -> Self {
+        Self {
+            error: Some(GroupError::UnstableOffsetCommit),
+            ..Self::new(partition, None)
+        }
+    }
 }
 
 /// State of a group, with Kafka's exact words.

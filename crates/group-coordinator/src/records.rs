@@ -4,42 +4,16 @@
 
 mod group_metadata;
 mod offset_commit;
-mod wire;
 
 use bytes::Bytes;
 
 pub use group_metadata::{GroupMetadata, MemberMetadata};
 pub use offset_commit::CommittedOffset;
 
-use wire::{Reader, Writer};
+use strandline_coordinator::{Reader, RecordError, Writer};
 
 const OFFSET_KEY_VERSION: i16 = 1;
 const GROUP_KEY_VERSION: i16 = 2;
-
-/// Why bytes are not a record of this topic, or a value cannot become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum RecordError {
-    /// The bytes end before the fields do.
-    #[error("record ends inside field {0}")]
-    Truncated(&'static str),
-    /// A length is negative or does not fit.
-    #[error("record has an illegal length in field {0}")]
-    Length(&'static str),
-    /// Text that is not UTF-8.
-    #[error("record has text that is not utf-8 in field {0}")]
-    Utf8(&'static str),
-    /// A version of a known record that we cannot read.
-    #[error("record value has unknown version {0}")]
-    ValueVersion(i16),
-    /// Text longer than 32767 bytes has no place in these formats.
-    #[error("text of {len} bytes is too long for field {field}")]
-    TextTooLong {
-        /// Where it should go.
-        field: &'static str,
-        /// How long it is.
-        len: usize,
-    },
-}
 
 /// Key of a record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

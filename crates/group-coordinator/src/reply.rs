@@ -3,8 +3,12 @@
 //! Rules: G-8, G-9, G-31, G-42, G-50, G-59.
 
 use bytes::Bytes;
+use strandline_coordinator::AppendError;
 
 use crate::error::GroupError;
+
+/// The outcome of one call into a shard; the caller must carry out all of it.
+pub type Effects = strandline_coordinator::Effects<Reply>;
 
 /// Answer to a [`crate::Request`] of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +23,10 @@ pub enum Reply {
     Leave(LeaveReply),
     /// OffsetCommit.
     OffsetCommit(OffsetCommitReply),
+    /// TxnOffsetCommit, which answers as OffsetCommit does.
+    TxnOffsetCommit(OffsetCommitReply),
+    /// What became of a marker, from [`crate::GroupShard::end_transaction`].
+    TransactionEnd(Result<(), AppendError>),
     /// OffsetDelete.
     OffsetDelete(OffsetDeleteReply),
     /// One group of DeleteGroups.

@@ -3,6 +3,7 @@
 //! Rules: G-1, G-2, G-3, G-30, G-42, G-51, G-54, G-59.
 
 use bytes::Bytes;
+use strandline_coordinator::Producer;
 use strandline_types::{LeaderEpoch, Offset};
 
 use crate::error::GroupError;
@@ -24,6 +25,8 @@ pub enum Request {
     Leave(LeaveRequest),
     /// OffsetCommit.
     OffsetCommit(OffsetCommitRequest),
+    /// TxnOffsetCommit.
+    TxnOffsetCommit(TxnOffsetCommitRequest),
     /// OffsetDelete.
     OffsetDelete(OffsetDeleteRequest),
     /// One group of DeleteGroups.
@@ -39,6 +42,7 @@ impl Request {
             Self::Heartbeat(r) => &r.group_id,
             Self::Leave(r) => &r.group_id,
             Self::OffsetCommit(r) => &r.group_id,
+            Self::TxnOffsetCommit(r) => &r.group_id,
             Self::OffsetDelete(r) => &r.group_id,
             Self::DeleteGroup(r) => &r.group_id,
         }
@@ -55,7 +59,10 @@ impl Request {
                 error: Some(error),
                 members: Vec::new(),
             }),
-            Self::OffsetCommit(request) => Reply::OffsetCommit(request.refusal(error)),
+            Self::OffsetCommit(request) => Reply::OffsetCommit(refusal(&request.topics, error)),
+            Self::TxnOffsetCommit(request) => {
+                Reply::TxnOffsetCommit(refusal(&request.topics, error))
+            }
             Self::OffsetDelete(_) => Reply::OffsetDelete(OffsetDeleteReply {
                 error: Some(error),
                 topics: Vec::new(),
@@ -162,20 +169,35 @@ pub struct OffsetCommitRequest {
     pub topics: Vec<OffsetCommitTopic>,
 }
 
-impl OffsetCommitRequest {
-    /// Every partition with the same error: this API has no other place for it.
-    fn refusal(&self, error: GroupError) -> OffsetCommitReply {
-        let topics = self.topics.iter().map(|topic| PartitionErrors {
-            name: topic.name.clone(),
-            partitions: topic
-                .partitions
-                .iter()
-                .map(|p| (p.partition, Some(error)))
-                .collect(),
-        });
-        OffsetCommitReply {
-            topics: topics.collect(),
-        }
+/// TxnOffsetCommit: offsets that become visible when the producer's transaction commits (T-20).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TxnOffsetCommitRequest {
+    /// The group; may be "".
+    pub group_id: String,
+    /// Whose transaction it is.
+    pub producer: Producer,
+    /// Negative below v3, which do not know the group's members (T-21).
+    pub generation_id: i32,
+    /// "" below v3.
+    pub member_id: String,
+    /// Set for a static member.
+    pub group_instance_id: Option<String>,
+    /// What to commit.
+    pub topics: Vec<OffsetCommitTopic>,
+}
+
+/// Every partition with the same error: these APIs have no other place for it.
+fn refusal(topics: &[OffsetCommitTopic], error: GroupError) -> OffsetCommitReply {
+    let topics = topics.iter().map(|topic| PartitionErrors {
+        name: topic.name.clone(),
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|p| (p.partition, Some(error)))
+            .collect(),
+    });
+    OffsetCommitReply {
+        topics: topics.collect(),
     }
 }
 

@@ -6,24 +6,28 @@ mod apply;
 mod membership;
 mod offsets;
 mod query;
+mod transactions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+
+use strandline_types::ProducerId;
 
 use crate::classic::{on_join_timer, on_member_timer, on_sync_timer, prepare_if_too_large};
 use crate::config::GroupConfig;
 use crate::context::Context;
-use crate::effect::{AppendError, AppendToken, Effects, RequestId};
 use crate::error::GroupError;
 use crate::group::{Groups, remove_if_vacant};
 use crate::id_source::IdSource;
 use crate::load::Loader;
 use crate::query::GroupState;
+use crate::reply::Effects;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::staged::Staged;
 use crate::timers::{TimerKey, Timers};
+use strandline_coordinator::{AppendError, AppendToken, RequestId};
 
 /// The longest text that the record formats can hold, in bytes.
 const MAX_TEXT_BYTES: usize = i16::MAX as usize;
@@ -46,6 +50,8 @@ pub struct GroupShard {
     timers: Timers,
     staged: Staged,
     ids: Box<dyn IdSource>,
+    /// Groups with offsets that wait for the producer's marker.
+    open_transactions: BTreeMap<ProducerId, BTreeSet<Arc<str>>>,
 }
 
 impl fmt::Debug for GroupShard {
@@ -70,6 +76,7 @@ impl GroupShard {
             timers: Timers::default(),
             staged: Staged::default(),
             ids,
+            open_transactions: BTreeMap::new(),
         }
     }
 
@@ -77,7 +84,9 @@ impl GroupShard {
     pub fn start(&mut self, loader: Loader, now_ms: i64) -> Effects {
         let mut effects = self.unload();
         self.phase = Phase::Active;
+        self.staged.go_on_at(loader.position());
         self.groups = loader.finish();
+        self.find_open_transactions();
         self.timers.set(
             TimerKey::OffsetExpiry,
             now_ms,
@@ -113,6 +122,7 @@ impl GroupShard {
             context.refuse_parked(member, error);
         }
         self.timers.clear();
+        self.open_transactions.clear();
         self.phase = Phase::NotCoordinator;
         self.finish(effects)
     }
@@ -233,6 +243,9 @@ impl GroupShard {
             Request::Heartbeat(request) => self.heartbeat(id, &request, now_ms, effects),
             Request::Leave(request) => self.leave(id, request, now_ms, effects),
             Request::OffsetCommit(request) => self.commit_offsets(id, request, now_ms, effects),
+            Request::TxnOffsetCommit(request) => {
+                self.commit_pending(id, request, now_ms, effects);
+            }
             Request::OffsetDelete(request) => self.delete_offsets(id, request, now_ms, effects),
             Request::DeleteGroup(request) => self.delete_group(id, &request, now_ms, effects),
         }

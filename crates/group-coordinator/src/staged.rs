@@ -1,6 +1,6 @@
 //! Changes that wait for their append: nothing of them is visible before it has committed.
 //!
-//! Rules: G-20, G-31, G-53, G-59, G-60, G-61, X-71.
+//! Rules: G-20, G-31, G-53, G-59, G-60, G-61, T-43, X-71.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::classic::Member;
-use crate::effect::{Append, AppendError, AppendToken, CoordinatorRecord, Effects, RequestId};
 use crate::error::GroupError;
 use crate::records::CommittedOffset;
+use crate::reply::Effects;
 use crate::reply::{OffsetCommitReply, OffsetDeleteReply, Reply};
+use strandline_coordinator::{
+    Append, AppendBatch, AppendError, AppendToken, CoordinatorRecord, RequestId, TransactionEnd,
+};
+use strandline_types::ProducerId;
 
 /// What an append stands for.
 #[derive(Debug)]
@@ -32,6 +36,17 @@ pub(crate) enum Change {
     Commit {
         group: Arc<str>,
         commit: Box<StagedCommit>,
+    },
+    /// A transactional offset commit: pending until its marker (G-62).
+    PendingCommit {
+        group: Arc<str>,
+        producer_id: ProducerId,
+        commit: Box<StagedCommit>,
+    },
+    /// The marker of a transaction (T-43).
+    EndTransaction {
+        end: TransactionEnd,
+        request: RequestId,
     },
     /// Tombstones of offsets.
     RemoveOffsets {
@@ -89,6 +104,15 @@ impl Change {
                 reply.fail_pending(error);
                 Some((commit.request, Reply::OffsetCommit(reply)))
             }
+            Self::PendingCommit { commit, .. } => {
+                let mut reply = commit.reply;
+                reply.fail_pending(error);
+                Some((commit.request, Reply::TxnOffsetCommit(reply)))
+            }
+            Self::EndTransaction { request, .. } => Some((
+                request,
+                Reply::TransactionEnd(Err(AppendError::NotLeaderOrFollower)),
+            )),
             Self::RemoveOffsets {
                 reason: Removal::Requested { request, .. },
                 ..
@@ -124,14 +148,33 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
+    /// The position in the log that the next append will have, compared with others'.
+    pub(crate) fn next_token(&self) -> AppendToken {
+        AppendToken(self.last_token + 1)
+    }
+
+    /// What was loaded has positions below `position`.
+    pub(crate) fn go_on_at(&mut self, position: AppendToken) {
+        self.last_token = self.last_token.max(position.0);
+    }
+
     pub(crate) fn push(
         &mut self,
         effects: &mut Effects,
         records: Vec<CoordinatorRecord>,
         change: Change,
     ) -> AppendToken {
-        self.last_token += 1;
-        let token = AppendToken(self.last_token);
+        self.push_batch(effects, AppendBatch::Records(records), change)
+    }
+
+    pub(crate) fn push_batch(
+        &mut self,
+        effects: &mut Effects,
+        batch: AppendBatch,
+        change: Change,
+    ) -> AppendToken {
+        let token = self.next_token();
+        self.last_token = token.0;
         self.pending.insert(
             token,
             Pending {
@@ -139,7 +182,7 @@ impl Staged {
                 result: None,
             },
         );
-        effects.appends.push(Append { token, records });
+        effects.appends.push(Append { token, batch });
         token
     }
 

@@ -12,6 +12,7 @@ use crate::error::LogError;
 pub(crate) const RECOVERY_POINT: &str = "recovery-point-offset-checkpoint";
 pub(crate) const LOG_START: &str = "log-start-offset-checkpoint";
 pub(crate) const HIGH_WATERMARK: &str = "replication-offset-checkpoint";
+pub(crate) const CLEANED_TO: &str = "cleaner-offset-checkpoint";
 
 pub(crate) type OffsetMap = HashMap<TopicPartition, Offset>;
 

@@ -2,7 +2,7 @@
 
 /// Settings of one log. Nothing is enforced here beyond what the rules need: small values are for
 /// tests, the limits for users live in the config crate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
     /// Largest size of a segment (`segment.bytes`), L-1.
     pub segment_bytes: u64,
@@ -30,6 +30,14 @@ pub struct LogConfig {
     pub delete: bool,
     /// `cleanup.policy` contains compact.
     pub compact: bool,
+    /// Share of a compacted log that must be dirty before it is cleaned, 0 to 1 (L-40).
+    pub min_cleanable_dirty_ratio: f64,
+    /// A record stays out of compaction for this long, in ms.
+    pub min_compaction_lag_ms: i64,
+    /// A record is compacted after this long, in ms, however clean the log is.
+    pub max_compaction_lag_ms: i64,
+    /// How long tombstones and the markers of transactions stay when nothing needs them, in ms.
+    pub delete_retention_ms: i64,
     /// How long a deleted segment stays on the disk, in ms.
     pub file_delete_delay_ms: i64,
     /// Flush to the device after this many records (`flush.messages`), `i64::MAX` = never.
@@ -57,6 +65,10 @@ impl Default for LogConfig {
             remote_copy_disabled: false,
             delete: true,
             compact: false,
+            min_cleanable_dirty_ratio: 0.5,
+            min_compaction_lag_ms: 0,
+            max_compaction_lag_ms: i64::MAX,
+            delete_retention_ms: 86_400_000,
             file_delete_delay_ms: 60_000,
             flush_messages: i64::MAX,
             flush_ms: i64::MAX,
@@ -66,6 +78,16 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
+    /// Longest time span of a segment in ms: a compacted log rolls early enough for
+    /// `max.compaction.lag.ms` (L-40).
+    pub fn effective_segment_ms(&self) -> i64 {
+        if self.compact {
+            self.segment_ms.min(self.max_compaction_lag_ms)
+        } else {
+            self.segment_ms
+        }
+    }
+
     /// True when local deletion depends on the upload (S-20, S-23).
     pub fn tiers_before_deletion(&self) -> bool {
         self.remote && !self.remote_copy_disabled

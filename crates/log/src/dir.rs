@@ -69,6 +69,7 @@ pub(crate) struct KeptOffsets {
     pub(crate) recovery: HashMap<TopicPartition, Offset>,
     pub(crate) log_start: HashMap<TopicPartition, Offset>,
     pub(crate) high_watermark: HashMap<TopicPartition, Offset>,
+    pub(crate) cleaned_to: HashMap<TopicPartition, Offset>,
 }
 
 impl KeptOffsets {
@@ -76,6 +77,7 @@ impl KeptOffsets {
         self.recovery.remove(partition);
         self.log_start.remove(partition);
         self.high_watermark.remove(partition);
+        self.cleaned_to.remove(partition);
     }
 }
 
@@ -197,40 +199,39 @@ impl DirShared {
     /// Writes all checkpoints whose content changed (6.1): recovery points, log start offsets, high
     /// watermarks.
     pub(crate) fn write_checkpoints(&self) -> Result<(), LogError> {
-        let mut recovery = Vec::new();
-        let mut watermarks = Vec::new();
-        for log in self.all_logs() {
-            let (recovery_point, high_watermark, _) = log.checkpoint_offsets();
-            recovery.push((log.partition().clone(), recovery_point));
-            watermarks.push((log.partition().clone(), high_watermark));
-        }
-        {
-            let kept = self.kept.lock();
-            recovery.extend(entries(&kept.recovery));
-            watermarks.extend(entries(&kept.high_watermark));
-        }
-        self.write_checkpoint(checkpoint::RECOVERY_POINT, recovery)?;
+        let recovery = |log: &Log| Some(log.checkpoint_offsets().0);
+        self.write_checkpoint(checkpoint::RECOVERY_POINT, recovery, |kept| &kept.recovery)?;
         self.write_log_start_checkpoint()?;
-        self.write_checkpoint(checkpoint::HIGH_WATERMARK, watermarks)
+        let watermark = |log: &Log| Some(log.checkpoint_offsets().1);
+        self.write_checkpoint(checkpoint::HIGH_WATERMARK, watermark, |kept| {
+            &kept.high_watermark
+        })?;
+        self.write_cleaner_checkpoint()
+    }
+
+    /// Writes how far each log is cleaned (L-49).
+    pub(crate) fn write_cleaner_checkpoint(&self) -> Result<(), LogError> {
+        let cleaned_to = |log: &Log| log.lock_state().cleaned_to;
+        self.write_checkpoint(checkpoint::CLEANED_TO, cleaned_to, |kept| &kept.cleaned_to)
     }
 
     pub(crate) fn write_log_start_checkpoint(&self) -> Result<(), LogError> {
-        let starts = self.all_logs().into_iter().filter_map(|log| {
-            let log_start = log.checkpoint_offsets().2?;
-            Some((log.partition().clone(), log_start))
-        });
-        let mut starts: Vec<_> = starts.collect();
-        starts.extend(entries(&self.kept.lock().log_start));
-        self.write_checkpoint(checkpoint::LOG_START, starts)
+        let log_start = |log: &Log| log.checkpoint_offsets().2;
+        self.write_checkpoint(checkpoint::LOG_START, log_start, |kept| &kept.log_start)
     }
 
     fn write_checkpoint(
         &self,
         name: &'static str,
-        mut entries: Vec<(TopicPartition, Offset)>,
+        offset_of: impl Fn(&Log) -> Option<Offset>,
+        kept: impl Fn(&KeptOffsets) -> &HashMap<TopicPartition, Offset>,
     ) -> Result<(), LogError> {
-        let text = checkpoint::encode(&mut entries);
+        // Held while they are collected: whoever writes later must not know less.
         let mut written = self.checkpoints.lock();
+        let of_log = |log: Arc<Log>| Some((log.partition().clone(), offset_of(&log)?));
+        let mut found: Vec<_> = self.all_logs().into_iter().filter_map(of_log).collect();
+        found.extend(entries(kept(&self.kept.lock())));
+        let text = checkpoint::encode(&mut found);
         if written.get(name) == Some(&text) {
             return Ok(());
         }

@@ -174,6 +174,13 @@ pub enum AppendError {
         /// The producer.
         producer_id: ProducerId,
     },
+    /// A transactional batch whose transaction is not open here, and whose coordinator did not
+    /// vouch for it, or did so before the transaction ended (P-70, P-74): INVALID_TXN_STATE.
+    #[error("a batch of producer {producer_id} is not part of an ongoing transaction")]
+    NotVerified {
+        /// The producer.
+        producer_id: ProducerId,
+    },
     /// A marker of a deposed coordinator (T-40): TRANSACTION_COORDINATOR_FENCED.
     #[error(
         "marker for producer {producer_id} with coordinator epoch {coordinator_epoch}, epoch \

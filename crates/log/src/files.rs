@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use strandline_types::Offset;
 
 use crate::error::LogError;
-use crate::segment::SegmentFile;
+use crate::segment::{SegmentFile, SegmentId};
 use crate::sys;
 
 const SPARE_TRIES: usize = 8;
@@ -18,7 +18,7 @@ const SPARE_TRIES: usize = 8;
 pub(crate) struct FileKey {
     /// Number of the log, unique in the process's life.
     pub(crate) log: u64,
-    pub(crate) base: Offset,
+    pub(crate) segment: SegmentId,
     pub(crate) kind: SegmentFile,
 }
 
@@ -50,24 +50,33 @@ impl FileCache {
         folder: &Path,
         create: bool,
     ) -> Result<Arc<File>, LogError> {
-        {
-            let mut inner = self.inner.lock();
-            inner.uses += 1;
-            let now = inner.uses;
-            if let Some((file, used)) = inner.files.get_mut(&key) {
-                *used = now;
-                return Ok(Arc::clone(file));
-            }
+        if let Some(file) = self.get(key) {
+            return Ok(file);
         }
-        let path = key.kind.path(folder, key.base);
+        let path = key.kind.path(folder, key.segment.base_offset);
         let file = sys::open(&path, create).map_err(|e| LogError::io("open", path, e))?;
-        let file = Arc::new(file);
+        Ok(self.put(key, file))
+    }
+
+    /// The open file of `key`, if it is open.
+    pub(crate) fn get(&self, key: FileKey) -> Option<Arc<File>> {
+        let mut inner = self.inner.lock();
+        inner.uses += 1;
+        let now = inner.uses;
+        let (file, used) = inner.files.get_mut(&key)?;
+        *used = now;
+        Some(Arc::clone(file))
+    }
+
+    /// Keeps an open file; the one that is kept already wins.
+    pub(crate) fn put(&self, key: FileKey, file: File) -> Arc<File> {
         let mut inner = self.inner.lock();
         if inner.files.len() >= self.capacity {
             inner.drop_oldest(self.capacity / 8);
         }
         let now = inner.uses;
-        Ok(Arc::clone(&inner.files.entry(key).or_insert((file, now)).0))
+        let (file, _) = inner.files.entry(key).or_insert((Arc::new(file), now));
+        Arc::clone(file)
     }
 
     /// Does `work`; when it finds no free handle, gives up cached ones and tries again. Others may
@@ -90,7 +99,7 @@ impl FileCache {
         self.inner
             .lock()
             .files
-            .retain(|key, _| key.log != log || !gone(key.base));
+            .retain(|key, _| key.log != log || !gone(key.segment.base_offset));
     }
 }
 
@@ -112,14 +121,15 @@ mod tests {
     fn the_handles_used_last_stay_and_the_number_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let cache = FileCache::new(16);
-        let open = |base| {
-            let key = FileKey {
-                log: 1,
-                base,
-                kind: SegmentFile::Log,
-            };
-            cache.open(key, folder.path(), true).unwrap()
+        let key = |base_offset| FileKey {
+            log: 1,
+            segment: SegmentId {
+                base_offset,
+                incarnation: 0,
+            },
+            kind: SegmentFile::Log,
         };
+        let open = |base| cache.open(key(base), folder.path(), true).unwrap();
         let first = open(0);
         for base in 1..200 {
             open(base);
@@ -128,14 +138,9 @@ mod tests {
         }
         cache.forget(1, |base| base == 0);
         assert!(!Arc::ptr_eq(&first, &open(0)));
-        let missing = FileKey {
-            log: 1,
-            base: 999,
-            kind: SegmentFile::Log,
-        };
         assert!(
             cache
-                .open(missing, folder.path(), false)
+                .open(key(999), folder.path(), false)
                 .unwrap_err()
                 .is_not_found()
         );

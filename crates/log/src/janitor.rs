@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -145,7 +144,7 @@ fn report(dir: &DirShared, result: Result<(), crate::error::LogError>) {
 }
 
 pub(crate) fn remove_folder(path: &Path) {
-    match fs::remove_dir_all(path) {
+    match sys::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             tracing::warn!(path = %path.display(), %error, "cannot remove a deleted partition");
         }

@@ -61,6 +61,18 @@ impl LeaderEpochs {
         true
     }
 
+    /// Takes what `older` knows of offsets and epochs below all of these; true when that is news.
+    pub(crate) fn complete_with(&mut self, older: &Self) -> bool {
+        let first = self.entries.first().copied();
+        let is_before = |entry: &&EpochEntry| {
+            first.is_none_or(|f| entry.epoch < f.epoch && entry.start_offset < f.start_offset)
+        };
+        let missing: Vec<_> = older.entries.iter().filter(is_before).copied().collect();
+        let is_news = !missing.is_empty();
+        self.entries.splice(0..0, missing);
+        is_news
+    }
+
     /// The epoch that offset `offset` was written in.
     pub fn epoch_for_offset(&self, offset: Offset) -> Option<LeaderEpoch> {
         let after = self.entries.partition_point(|e| e.start_offset <= offset);
@@ -184,6 +196,20 @@ impl LeaderEpochs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // S-13: epochs of the tiered range come back from the bucket
+    #[test]
+    fn older_epochs_complete_what_is_known() {
+        let of = |text: &str| LeaderEpochs::decode(text).unwrap();
+        let mut known = of("0\n2\n5 700\n6 900\n");
+        let older = of("0\n4\n0 0\n3 500\n5 650\n6 800\n");
+        assert!(known.complete_with(&older));
+        assert_eq!(known, of("0\n4\n0 0\n3 500\n5 700\n6 900\n"));
+        assert!(!known.complete_with(&older));
+        let mut none = LeaderEpochs::default();
+        assert!(none.complete_with(&older));
+        assert_eq!(none, older);
+    }
 
     fn epochs() -> LeaderEpochs {
         let mut epochs = LeaderEpochs::default();

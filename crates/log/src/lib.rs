@@ -6,6 +6,7 @@
 //! whole batches, from memory or as ranges of files.
 
 mod checkpoint;
+mod cleaner;
 mod config;
 mod dir;
 mod error;
@@ -21,6 +22,8 @@ mod meta_properties;
 mod offset_index;
 mod offsets;
 mod partition_metadata;
+#[cfg(test)]
+mod power_cut;
 mod producer_snapshot;
 mod producer_state;
 mod replay;
@@ -36,8 +39,10 @@ mod tail;
 mod testing;
 mod time_index;
 mod transaction_index;
+mod verification;
 mod writer;
 
+pub use cleaner::{CleanReport, CleanerOptions, CleanerStatus, LogCleaner};
 pub use config::LogConfig;
 pub use dir::OnOffline;
 pub use error::{AppendError, LogError, StorageFault};
@@ -46,7 +51,8 @@ pub use leader_epochs::{EpochEnd, EpochEntry, LeaderEpochs};
 pub use log::{Appended, Behind, Log, OnWritten, RetentionOutcome, TimestampedOffset};
 pub use log_dir::{FailedLog, LoadedLogs, LogDir, LogDirOptions, RemoteStart};
 pub use offsets::LogOffsets;
-pub use producer_state::{BatchMemory, ProducerEntry};
+pub use producer_state::{BatchMemory, OpenTransactions, ProducerEntry};
 pub use sealed::SealedSegment;
 pub use tail::TailBudget;
 pub use transaction_index::{AbortedTransaction, decode_transaction_index};
+pub use verification::{AppendChecks, VerificationGuard, VerificationRequest};

@@ -20,9 +20,11 @@ use crate::replay::{self, Extent};
 use crate::segment::{Segment, SegmentFile};
 use crate::segments::Segments;
 use crate::sys;
-use recover::{Checked, recover_segment};
+use recover::{Checked, Recovery};
 
 pub(crate) use tidy::modified_ms;
+#[cfg(test)]
+pub(crate) use tidy::names;
 
 /// What the directory knows about a partition before it is loaded.
 pub(crate) struct LoadRequest {
@@ -35,6 +37,8 @@ pub(crate) struct LoadRequest {
     pub(crate) recovery_point: Offset,
     pub(crate) log_start: Option<Offset>,
     pub(crate) high_watermark: Option<Offset>,
+    /// Where the last cleaning ended.
+    pub(crate) cleaned_to: Option<Offset>,
 }
 
 /// Loads one partition. Errors: it cannot be read, or what lies before the recovery point is
@@ -64,7 +68,7 @@ pub(crate) fn load(request: LoadRequest) -> Result<LogParts, LogError> {
     };
     let local_log_start = log_start.max(first_base);
     let is_log_start_known = request.log_start.is_some() || log_start == 0;
-    let producers = load_producers(&request, &loaded)?;
+    let producers = load_producers(&request, &mut loaded)?;
     let epochs = load_epochs(&request, &loaded, log_start)?;
     let high_watermark = request
         .high_watermark
@@ -88,7 +92,8 @@ pub(crate) fn load(request: LoadRequest) -> Result<LogParts, LogError> {
         epochs,
         offsets,
         recovery_point: request.recovery_point.min(log_end),
-        is_changed: loaded.was_recovered || request.recovery_point != log_end,
+        cleaned_to: request.cleaned_to,
+        is_changed: loaded.was_recovered || request.recovery_point != log_end || !request.is_clean,
         is_log_start_known,
     })
 }
@@ -98,6 +103,8 @@ struct LoadedSegments {
     log_end: Offset,
     /// Something was cut, or checked batch by batch.
     was_recovered: bool,
+    /// The producers at the log's end, where its last segment was gone through.
+    producers: Option<ProducerState>,
 }
 
 impl LoadedSegments {
@@ -120,6 +127,7 @@ fn start_empty(folder: &Path, base: Offset) -> Result<LoadedSegments, LogError> 
         segments,
         log_end: base,
         was_recovered: true,
+        producers: None,
     })
 }
 
@@ -127,7 +135,7 @@ fn start_empty(folder: &Path, base: Offset) -> Result<LoadedSegments, LogError> 
 fn load_segments(request: &LoadRequest, bases: &[Offset]) -> Result<LoadedSegments, LogError> {
     let folder = &request.folder;
     let mut segments: VecDeque<Segment> = VecDeque::new();
-    let (mut log_end, mut was_recovered) = (0, false);
+    let (mut log_end, mut was_recovered, mut producers) = (0, false, None);
     for (i, base) in bases.iter().copied().enumerate() {
         let next_base = bases.get(i + 1).copied();
         let is_unflushed = next_base.is_none_or(|next| next > request.recovery_point);
@@ -138,7 +146,9 @@ fn load_segments(request: &LoadRequest, bases: &[Offset]) -> Result<LoadedSegmen
                 format!("it begins before offset {log_end}"),
             ));
         }
-        if i > 0 && base > log_end {
+        // Where it was cleaned, the end of a segment may be gone (L-42).
+        let is_cleaned = request.config.compact || request.cleaned_to.is_some_and(|c| base <= c);
+        if i > 0 && base > log_end && !is_cleaned {
             tracing::warn!(partition = %request.partition, log_end, base, "a gap between segments");
         }
         let mut checked = recover::check_segment(folder, base, next_base, &request.config)?;
@@ -159,10 +169,24 @@ fn load_segments(request: &LoadRequest, bases: &[Offset]) -> Result<LoadedSegmen
             Checked::Damaged(reason) => reason,
         };
         tracing::info!(partition = %request.partition, base, reason, "recovering a segment");
-        let may_cut = is_unflushed;
-        let recovered = recover_segment(folder, base, next_base, &request.config, may_cut)?;
+        let before: Vec<Extent> = segments
+            .iter()
+            .zip(bases.iter().skip(1).copied())
+            .map(Extent::of)
+            .collect();
+        let recovery = Recovery {
+            folder,
+            before: &before,
+            base,
+            next_base,
+            config: &request.config,
+            recovery_point: request.recovery_point,
+            may_cut: is_unflushed,
+        };
+        let recovered = recovery.run()?;
         was_recovered = true;
         log_end = recovered.next_offset;
+        producers = Some((recovered.producers, log_end));
         segments.push_back(recovered.segment);
         if let Some(reason) = recovered.cut {
             let later = bases.get(i + 1..).unwrap_or(&[]);
@@ -181,24 +205,29 @@ fn load_segments(request: &LoadRequest, bases: &[Offset]) -> Result<LoadedSegmen
             segments,
             log_end: 0,
             was_recovered,
+            producers: None,
         });
     };
     Ok(LoadedSegments {
         segments: Segments::new(segments, active),
         log_end,
         was_recovered,
+        producers: producers.filter(|(_, at)| *at == log_end).map(|(p, _)| p),
     })
 }
 
 /// The newest good snapshot, then what the log says since (L-24).
 fn load_producers(
     request: &LoadRequest,
-    loaded: &LoadedSegments,
+    loaded: &mut LoadedSegments,
 ) -> Result<ProducerState, LogError> {
     let extents = loaded.extents();
     let bases: Vec<Offset> = extents.iter().map(|e| e.base).collect();
     let snapshot = tidy::newest_snapshot(&request.folder, loaded.log_end, &bases)?;
-    replay::producers_at(&request.folder, &extents, snapshot, loaded.log_end)
+    match loaded.producers.take() {
+        Some(producers) => Ok(producers),
+        None => replay::producers_at(&request.folder, &extents, snapshot, loaded.log_end),
+    }
 }
 
 /// The epochs file, corrected by what the log says where it was recovered (L-23).

@@ -1,8 +1,10 @@
 //! One partition's log: its state, its offsets, and what does not append or read (SEMANTICS 6.1).
 
 mod append;
+mod cleaning;
 mod lifecycle;
 mod read;
+mod replace;
 mod state;
 mod status;
 mod time_lookup;
@@ -25,12 +27,14 @@ use crate::files::FileKey;
 use crate::leader_epochs::{EpochEnd, LeaderEpochs};
 use crate::offsets::{LogOffsets, Offsets, get, set};
 use crate::producer_state::ProducerEntry;
-use crate::segment::SegmentFile;
+use crate::segment::{SegmentFile, SegmentId};
 use crate::tail::Tail;
 
 pub use append::Appended;
 pub(crate) use append::jitter;
+pub(crate) use cleaning::{LastOfProducer, SealedView};
 pub(crate) use lifecycle::marked_name;
+pub(crate) use replace::{CLEANED, CLEANED_KINDS, DELETED, SWAP, rename as rename_file};
 pub(crate) use state::{LogParts, LogState, RollItem, Status, WriteItem};
 pub use status::Behind;
 pub use time_lookup::TimestampedOffset;
@@ -57,6 +61,8 @@ pub struct Log {
     progress: Condvar,
     on_written: RwLock<Option<Arc<OnWritten>>>,
     is_log_start_known: AtomicBool,
+    /// `partition.metadata` is on the device; it need not be before the first flush.
+    is_identity_durable: AtomicBool,
     me: Weak<Log>,
 }
 
@@ -79,6 +85,9 @@ impl Log {
             waiters: 0,
             is_changed: parts.is_changed,
             is_flush_planned: false,
+            cleaned_to: parts.cleaned_to,
+            swaps: 0,
+            is_swapping: false,
         };
         let tail = Arc::new(Tail::default());
         tail.set_written_end(offsets.written_end);
@@ -94,8 +103,14 @@ impl Log {
             progress: Condvar::new(),
             on_written: RwLock::new(None),
             is_log_start_known: AtomicBool::new(parts.is_log_start_known),
+            is_identity_durable: AtomicBool::new(false),
             me: me.clone(),
         })
+    }
+
+    /// Number of the log, unique in the process's life.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// The partition.
@@ -163,7 +178,7 @@ impl Log {
 
     /// Below it no transaction is open (exclusive).
     pub fn last_stable_offset(&self) -> Offset {
-        get(&self.offsets.last_stable)
+        self.offsets.view().last_stable
     }
 
     /// Below it everything is on the device (exclusive, L-27).
@@ -273,20 +288,32 @@ impl Log {
         &self.tail
     }
 
+    /// A file of the segment that is appended to, or was before it was ever cleaned. Sealed ones are
+    /// opened with [`Log::open_segment_file`].
     pub(crate) fn open_file(
         &self,
         base: Offset,
         kind: SegmentFile,
         create: bool,
     ) -> Result<Arc<std::fs::File>, LogError> {
-        let key = FileKey {
-            log: self.number,
-            base,
+        let key = self.file_key(
+            SegmentId {
+                base_offset: base,
+                incarnation: 0,
+            },
             kind,
-        };
+        );
         self.dir
             .files
             .spare(|| self.dir.files.open(key, &self.folder, create))
+    }
+
+    fn file_key(&self, segment: SegmentId, kind: SegmentFile) -> FileKey {
+        FileKey {
+            log: self.number,
+            segment,
+            kind,
+        }
     }
 
     pub(crate) fn shared(&self) -> Option<Arc<Self>> {

@@ -71,6 +71,7 @@ pub struct LogDir {
     directory_id: String,
     recovery_threads: usize,
     was_clean: bool,
+    power_was_lost: bool,
     is_closed: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
     _lock: File,
@@ -91,12 +92,14 @@ impl LogDir {
         }
         let directory_id = meta_properties::claim(&path, &options.cluster_id, options.node_id.0)?;
         let was_clean = meta_properties::take_clean_marker(&path)?;
+        let power_was_lost = meta_properties::note_boot(&path, was_clean)?;
         let shared = DirShared::new(path, options.tail, options.open_files);
         let dir = Self {
             shared: Arc::clone(&shared),
             directory_id,
             recovery_threads: options.recovery_threads.max(1),
             was_clean,
+            power_was_lost,
             is_closed: AtomicBool::new(false),
             threads: Mutex::default(),
             _lock: lock,
@@ -144,6 +147,20 @@ impl LogDir {
         self.was_clean
     }
 
+    /// True when the directory was not closed cleanly and the machine went down since: what was not
+    /// flushed may be gone. After a process that was only killed, it is there. True at every start
+    /// until [`LogDir::forget_power_loss`].
+    pub fn power_was_lost(&self) -> bool {
+        self.power_was_lost
+    }
+
+    /// To be called when what the power loss may have taken was looked for elsewhere: the next start
+    /// need not. Errors: the disk's.
+    pub fn forget_power_loss(&self) -> Result<(), LogError> {
+        self.shared.check_running()?;
+        meta_properties::forget_power_loss(self.path())
+    }
+
     /// True after an I/O error: everything in it fails from then on.
     pub fn is_offline(&self) -> bool {
         self.shared.fault().is_some()
@@ -186,7 +203,7 @@ impl LogDir {
         let folder: Arc<Path> = self.path().join(partition.to_string()).into();
         // Held meanwhile, so that two cannot make the same one.
         let mut logs = self.shared.logs.write();
-        match fs::create_dir(&folder) {
+        match sys::create_dir(&folder) {
             Ok(()) => {}
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(LogError::AlreadyExists(partition));
@@ -198,7 +215,7 @@ impl LogDir {
             sys::open(&path, true).map_err(|e| LogError::io("create", path.clone(), e))
         });
         if let Err(error) = made {
-            let _ = fs::remove_dir_all(&folder); // half a log would be in the way of the next try
+            let _ = sys::remove_dir_all(&folder); // half a log would be in the way of the next try
             return Err(error);
         }
         let now_ms = loader::modified_ms(&path);
@@ -220,7 +237,9 @@ impl LogDir {
                 log_end: 0,
             },
             recovery_point: 0,
-            is_changed: false,
+            cleaned_to: None,
+            // A clean end must make durable whose folder it is.
+            is_changed: true,
             is_log_start_known: true,
         };
         let log = Log::assemble(parts, &self.shared);
@@ -237,7 +256,7 @@ impl LogDir {
         self.shared.kept.lock().forget(partition);
         let folder = self.path().join(partition.to_string());
         let target = self.path().join(marked_name(partition, "delete"));
-        match fs::rename(&folder, &target) {
+        match sys::rename(&folder, &target) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(e) => Err(LogError::io("rename", folder, e)),
             Ok(()) => {

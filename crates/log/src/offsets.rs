@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use strandline_types::Offset;
 
 /// A consistent view of a log's offsets:
-/// `log_start <= local_log_start`, `last_stable <= high_watermark <= log_end`,
+/// `log_start <= local_log_start`, `log_start <= last_stable <= high_watermark <= log_end`,
 /// `written_end <= log_end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOffsets {
@@ -60,7 +60,9 @@ impl Offsets {
         LogOffsets {
             log_start,
             local_log_start,
-            last_stable,
+            // The beginning of an open transaction may have been deleted: what is left is no less
+            // stable than the log's start.
+            last_stable: last_stable.max(log_start),
             high_watermark,
             written_end,
             log_end,

@@ -9,6 +9,7 @@ use strandline_types::{
 
 use crate::error::AppendError;
 use crate::transaction_index::AbortedTransaction;
+use crate::verification::{AppendChecks, VerificationGuard, VerificationRequest, Verifications};
 
 /// Batches remembered per producer.
 pub(crate) const WINDOW: usize = 5;
@@ -72,6 +73,16 @@ impl ProducerEntry {
             .map_or(NO_SEQUENCE, |b| b.last_sequence)
     }
 
+    /// The remembered batch that this one repeats (P-50).
+    fn original_of(&self, h: &BatchHeader) -> Option<BatchMemory> {
+        let (first, last) = (h.base_sequence, h.last_sequence());
+        let same = |b: &&BatchMemory| b.first_sequence() == first && b.last_sequence == last;
+        let is_numbered = h.base_sequence >= 0;
+        let batches = self.batches().iter();
+        let mut batches = batches.filter(|_| is_numbered && h.producer_epoch == self.epoch);
+        batches.find(same).copied()
+    }
+
     fn push(&mut self, batch: BatchMemory) {
         if usize::from(self.count) == WINDOW {
             self.batches.rotate_left(1);
@@ -110,6 +121,15 @@ impl ProducerEntry {
     }
 }
 
+/// Transactions that are open on a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenTransactions {
+    /// How many.
+    pub count: u64,
+    /// Timestamp of the last batch of the one that has been silent for longest, in ms.
+    pub oldest_append_ms: i64,
+}
+
 /// What to do with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -127,6 +147,7 @@ pub(crate) struct ProducerState {
     /// First offset → offset of the marker, for completed transactions whose marker is not known
     /// to be replicated (T-44).
     unreplicated: BTreeMap<Offset, Offset>,
+    verifications: Verifications,
 }
 
 impl ProducerState {
@@ -141,27 +162,87 @@ impl ProducerState {
         self.entries.insert(id, entry);
     }
 
+    /// `None` if the transaction is open here (P-70).
+    pub(crate) fn begin_verification(
+        &mut self,
+        request: &VerificationRequest,
+        now_ms: i64,
+    ) -> Option<VerificationGuard> {
+        if self.is_open(request.producer_id, request.producer_epoch) {
+            return None;
+        }
+        Some(self.verifications.begin(request, now_ms))
+    }
+
+    /// The guard is the one of the transaction that is about to begin.
+    pub(crate) fn holds_guard(
+        &self,
+        producer_id: ProducerId,
+        epoch: ProducerEpoch,
+        guard: VerificationGuard,
+    ) -> bool {
+        self.verifications.holds(producer_id, epoch, Some(guard))
+    }
+
+    /// The guard of an epoch is not needed any more; that of a newer one stays.
+    pub(crate) fn end_verification(&mut self, producer_id: ProducerId, epoch: ProducerEpoch) {
+        self.verifications.refuse(producer_id, epoch);
+    }
+
+    fn is_open(&self, producer_id: ProducerId, epoch: ProducerEpoch) -> bool {
+        let entry = self.entries.get(&producer_id);
+        entry.is_some_and(|e| e.current_txn_first_offset >= 0 && e.epoch == epoch)
+    }
+
     /// Decides about a batch from a client or coordinator, without changing anything.
-    pub(crate) fn check(&self, batch: &Batch, h: &BatchHeader) -> Result<Verdict, AppendError> {
+    pub(crate) fn check(
+        &self,
+        batch: &Batch,
+        h: &BatchHeader,
+        checks: AppendChecks,
+    ) -> Result<Verdict, AppendError> {
         if h.attributes.is_control() {
             return self
-                .check_marker(batch, h)
+                .check_marker(batch, h, checks)
                 .map(|marker| Verdict::Append(Some(marker)));
         }
-        let Some(entry) = self
-            .entries
-            .get(&h.producer_id)
-            .filter(|_| h.has_producer_id())
-        else {
+        let verdict = self.check_data(h)?;
+        let (id, epoch) = (h.producer_id, h.producer_epoch);
+        let is_new = matches!(verdict, Verdict::Append(_));
+        if is_new
+            && checks.must_be_verified
+            && h.attributes.is_transactional()
+            && !self.is_open(id, epoch)
+            && !self.verifications.holds(id, epoch, checks.guard)
+        {
+            return Err(AppendError::NotVerified { producer_id: id });
+        }
+        Ok(verdict)
+    }
+
+    fn check_data(&self, h: &BatchHeader) -> Result<Verdict, AppendError> {
+        let out_of_order = |expected| AppendError::OutOfOrderSequence {
+            producer_id: h.producer_id,
+            producer_epoch: h.producer_epoch,
+            sequence: h.base_sequence,
+            expected,
+        };
+        let is_numbered = h.base_sequence >= 0; // a coordinator's own batches are not (T-22)
+        let (id, epoch) = (h.producer_id, h.producer_epoch);
+        let known = self.entries.get(&id).filter(|_| h.has_producer_id());
+        if let Some(original) = known.and_then(|entry| entry.original_of(h)) {
+            return Ok(Verdict::Duplicate(original)); // P-50
+        }
+        let lowest = self.verifications.lowest_sequence(id, epoch);
+        if let Some(lowest) = lowest.filter(|lowest| is_numbered && h.base_sequence > *lowest) {
+            return Err(out_of_order(lowest)); // P-56
+        }
+        let Some(entry) = known else {
+            if h.base_sequence > 0 && self.verifications.begins_at_zero(id, epoch) {
+                return Err(out_of_order(0)); // P-55, second generation
+            }
             return Ok(Verdict::Append(None)); // P-55
         };
-        if h.producer_epoch == entry.epoch {
-            let (first, last) = (h.base_sequence, h.last_sequence());
-            let same = |b: &&BatchMemory| b.first_sequence() == first && b.last_sequence == last;
-            if let Some(original) = entry.batches().iter().find(same) {
-                return Ok(Verdict::Duplicate(*original)); // P-50
-            }
-        }
         if h.producer_epoch < entry.epoch {
             return Err(AppendError::InvalidProducerEpoch {
                 producer_id: h.producer_id,
@@ -174,13 +255,8 @@ impl ProducerState {
         } else {
             entry.last_sequence().checked_add(1).unwrap_or(0) // P-53
         };
-        if h.base_sequence != expected && entry.epoch != NO_PRODUCER_EPOCH {
-            return Err(AppendError::OutOfOrderSequence {
-                producer_id: h.producer_id,
-                producer_epoch: h.producer_epoch,
-                sequence: h.base_sequence,
-                expected,
-            });
+        if is_numbered && h.base_sequence != expected && entry.epoch != NO_PRODUCER_EPOCH {
+            return Err(out_of_order(expected));
         }
         if entry.current_txn_first_offset >= 0 && !h.attributes.is_transactional() {
             return Err(AppendError::InvalidTransactionState {
@@ -194,11 +270,15 @@ impl ProducerState {
         &self,
         batch: &Batch,
         h: &BatchHeader,
+        checks: AppendChecks,
     ) -> Result<EndTransactionMarker, AppendError> {
         let marker = EndTransactionMarker::of_batch(batch)?
             .ok_or_else(|| AppendError::InvalidBatch("not a transaction marker".into()))?;
         if let Some(entry) = self.entries.get(&h.producer_id) {
-            if h.producer_epoch < entry.epoch {
+            // T-42: of the second generation the epoch rises with the end; a marker that comes once
+            // more finds nothing open.
+            let must_rise = checks.marker_epoch_must_rise && entry.current_txn_first_offset >= 0;
+            if h.producer_epoch < entry.epoch || (must_rise && h.producer_epoch == entry.epoch) {
                 return Err(AppendError::InvalidProducerEpoch {
                     producer_id: h.producer_id,
                     producer_epoch: h.producer_epoch,
@@ -235,6 +315,9 @@ impl ProducerState {
                 timestamp: h.max_timestamp,
             });
         }
+        if h.attributes.is_transactional() {
+            self.verifications.end(h.producer_id);
+        }
         if h.attributes.is_transactional() && entry.current_txn_first_offset < 0 {
             entry.current_txn_first_offset = h.base_offset;
             self.open.insert(h.base_offset, h.producer_id);
@@ -247,6 +330,7 @@ impl ProducerState {
         h: &BatchHeader,
         marker: EndTransactionMarker,
     ) -> Option<AbortedTransaction> {
+        self.verifications.end(h.producer_id); // P-74
         let entry = self
             .entries
             .entry(h.producer_id)
@@ -295,8 +379,18 @@ impl ProducerState {
         unstable.min(high_watermark)
     }
 
+    pub(crate) fn open_transactions(&self) -> OpenTransactions {
+        let entries = self.open.values().filter_map(|id| self.entries.get(id));
+        let oldest = entries.map(|e| e.last_timestamp).min();
+        OpenTransactions {
+            count: self.open.len() as u64,
+            oldest_append_ms: oldest.unwrap_or(i64::MAX),
+        }
+    }
+
     /// Forgets producers that were silent for too long (P-59); how many.
     pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) -> usize {
+        self.verifications.expire(now_ms, expiration_ms);
         let before = self.entries.len();
         self.entries.retain(|_, e| {
             e.current_txn_first_offset >= 0
@@ -336,7 +430,8 @@ mod tests {
         }
 
         fn append(&mut self, mut batch: Batch) -> Result<(Offset, Verdict), AppendError> {
-            let verdict = self.state.check(&batch, &batch.header())?;
+            let checks = AppendChecks::default();
+            let verdict = self.state.check(&batch, &batch.header(), checks)?;
             if let Verdict::Append(marker) = verdict {
                 batch.set_offset_and_epoch(self.end, 0);
                 let h = batch.header();
@@ -438,8 +533,9 @@ mod tests {
         assert_eq!(log.state.last_stable_offset(15), 5);
         let mut abort = marker_batch(1, 0, true, 3);
         abort.set_offset_and_epoch(15, 0);
-        let Verdict::Append(Some(marker)) = log.state.check(&abort, &abort.header()).unwrap()
-        else {
+        let checks = AppendChecks::default();
+        let checked = log.state.check(&abort, &abort.header(), checks);
+        let Verdict::Append(Some(marker)) = checked.unwrap() else {
             panic!()
         };
         let aborted = log.state.apply_marker(&abort.header(), marker).unwrap();

@@ -1,16 +1,20 @@
 //! Going over stored batches again: producers at an offset, epochs since one (L-23, L-24, P-60).
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use strandline_types::Offset;
 
 use crate::error::LogError;
+use crate::index::{IndexEntry, search_file};
+use crate::offset_index::OffsetEntry;
 use crate::producer_snapshot;
 use crate::producer_state::ProducerState;
 use crate::scan::{BatchWalk, FileBatch, WalkError};
 use crate::segment::{Segment, SegmentFile};
 use crate::sys;
+use crate::transaction_index::AbortedTransaction;
 
 /// Replays read this much at once.
 const WINDOW_BYTES: usize = 64 * 1024;
@@ -47,7 +51,8 @@ pub(crate) fn walk_from(
     for extent in extents.iter().filter(|e| e.end > from && e.size > 0) {
         let path = SegmentFile::Log.path(folder, extent.base);
         let file = sys::open(&path, false).map_err(|e| LogError::io("open", path.clone(), e))?;
-        let mut walk = BatchWalk::new(&file, 0, extent.size, WINDOW_BYTES);
+        let begin = index_position(folder, extent, from, &file);
+        let mut walk = BatchWalk::new(&file, begin, extent.size, WINDOW_BYTES);
         loop {
             let batch = match walk.next() {
                 Ok(Some(batch)) => batch,
@@ -63,12 +68,32 @@ pub(crate) fn walk_from(
     Ok(())
 }
 
-/// Replays one batch of a walk into `producers`; the bytes of its `.txnindex` entry, if it has one.
+/// Where in a segment to begin for the batches from `from` on: at an index entry that points to a batch
+/// before it. An index that is missing or wrong costs time only.
+fn index_position(folder: &Path, extent: &Extent, from: Offset, log: &File) -> u64 {
+    if from <= extent.base {
+        return 0;
+    }
+    let offset_of = |e: &OffsetEntry| extent.base.saturating_add(i64::from(e.relative_offset));
+    let find = || -> io::Result<Option<OffsetEntry>> {
+        let index = sys::open(&SegmentFile::OffsetIndex.path(folder, extent.base), false)?;
+        let count = u32::try_from(index.metadata()?.len() / OffsetEntry::BYTES as u64);
+        search_file(&index, count.unwrap_or(0), |e| offset_of(e) < from)
+    };
+    let Ok(Some(entry)) = find() else { return 0 };
+    let position = u64::from(entry.position);
+    match BatchWalk::new(log, position, extent.size.max(position), 0).next() {
+        Ok(Some(batch)) if batch.header.last_offset() == offset_of(&entry) => position,
+        _ => 0,
+    }
+}
+
+/// Replays one batch of a walk into `producers`; the aborted transaction that it ends, if any.
 pub(crate) fn replay_batch(
     producers: &mut ProducerState,
     walk: &BatchWalk<'_>,
     batch: &FileBatch,
-) -> io::Result<Option<[u8; crate::transaction_index::ENTRY_BYTES]>> {
+) -> io::Result<Option<AbortedTransaction>> {
     let mut failed = None;
     let whole = || {
         walk.whole(batch, MARKER_BYTES).unwrap_or_else(|e| {
@@ -77,7 +102,7 @@ pub(crate) fn replay_batch(
         })
     };
     let aborted = producers.replay(&batch.header, whole);
-    failed.map_or(Ok(aborted.map(|a| a.encode())), Err)
+    failed.map_or(Ok(aborted), Err)
 }
 
 /// The producers as they were at `at`: from `snapshot` (with its offset), then from the log.
@@ -98,6 +123,25 @@ pub(crate) fn producers_at(
         })?;
     }
     Ok(producers)
+}
+
+/// The producers as they were at `at`, where the segments `before` end: from the newest readable
+/// snapshot of then, and the log behind it.
+pub(crate) fn producers_before(
+    folder: &Path,
+    before: &[Extent],
+    at: Offset,
+) -> Result<ProducerState, LogError> {
+    let mut snapshot = None;
+    for offset in snapshot_offsets(folder)?.into_iter().rev() {
+        if offset <= at
+            && let (_, Some(state)) = read_snapshot(folder, offset)?
+        {
+            snapshot = Some((state, offset));
+            break;
+        }
+    }
+    producers_at(folder, before, snapshot, at)
 }
 
 /// Offsets of the snapshots in a folder, ascending.

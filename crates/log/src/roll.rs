@@ -38,7 +38,11 @@ pub(crate) fn should_roll(
     } else {
         now_ms.saturating_sub(active.created_ms)
     };
-    if waited > config.segment_ms.saturating_sub(active.jitter_ms) {
+    if waited
+        > config
+            .effective_segment_ms()
+            .saturating_sub(active.jitter_ms)
+    {
         return Some(RollReason::Time);
     }
     if active.is_index_full(config) {

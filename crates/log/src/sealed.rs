@@ -14,7 +14,7 @@ use crate::log::Log;
 use crate::producer_snapshot;
 use crate::replay::{self, Extent};
 use crate::scan::{BatchWalk, WalkError};
-use crate::segment::SegmentFile;
+use crate::segment::{SegmentFile, SegmentId};
 
 /// A segment that will not change any more, with its files complete. Its log file stays readable
 /// through the handle here whatever retention does; the other files are read when asked for.
@@ -43,19 +43,19 @@ impl Log {
         from: Offset,
         below: Offset,
     ) -> Result<Vec<SealedSegment>, LogError> {
-        let (extents, epochs): (Vec<(Extent, i64)>, _) = {
+        let (extents, epochs): (Vec<(Extent, SegmentId, i64)>, _) = {
             let state = self.lock_state();
             self.check_open(&state)?;
             let sealed = state
                 .segments
                 .with_ends(self.log_end_offset())
                 .filter(|(s, end)| s.base_offset < state.writing && *end > from && *end <= below)
-                .map(|(s, end)| (Extent::of((s, end)), s.max_timestamp));
+                .map(|(s, end)| (Extent::of((s, end)), s.id(), s.max_timestamp));
             (sealed.collect(), state.epochs.clone())
         };
         let mut segments = Vec::with_capacity(extents.len());
-        for (extent, max_timestamp) in extents {
-            let file = match self.open_file(extent.base, SegmentFile::Log, false) {
+        for (extent, id, max_timestamp) in extents {
+            let file = match self.open_segment_file(id, SegmentFile::Log) {
                 Err(e) if e.is_not_found() => continue, // retention was faster
                 other => other?,
             };
@@ -137,17 +137,8 @@ impl SealedSegment {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(LogError::io("read", path, e)),
         }
-        let mut snapshot = None;
-        for offset in replay::snapshot_offsets(folder)?.into_iter().rev() {
-            if offset < self.next_offset
-                && let (_, Some(state)) = replay::read_snapshot(folder, offset)?
-            {
-                snapshot = Some((state, offset));
-                break;
-            }
-        }
         let extents = self.log.extents();
-        let producers = replay::producers_at(folder, &extents, snapshot, self.next_offset)?;
+        let producers = replay::producers_before(folder, &extents, self.next_offset)?;
         Ok(producer_snapshot::encode(&producers))
     }
 

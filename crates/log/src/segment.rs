@@ -44,6 +44,11 @@ impl SegmentFile {
         folder.join(format!("{base:020}.{}", self.extension()))
     }
 
+    /// As [`SegmentFile::path`], with a suffix such as `.cleaned` (L-25).
+    pub(crate) fn marked_path(self, folder: &Path, base: Offset, mark: &str) -> PathBuf {
+        folder.join(format!("{base:020}.{}{mark}", self.extension()))
+    }
+
     /// Reads a file name; `None` when it is no file of a segment.
     pub(crate) fn parse(name: &str) -> Option<(Offset, Self)> {
         let (base, extension) = name.split_once('.')?;
@@ -53,11 +58,22 @@ impl SegmentFile {
     }
 }
 
+/// A segment with its files: cleaning puts another one of the same base offset in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SegmentId {
+    pub(crate) base_offset: Offset,
+    /// 0 for one that was appended to or loaded, then counted by the cleanings of the log.
+    pub(crate) incarnation: u32,
+}
+
 /// A segment as the log's state knows it. `size` runs ahead of `written_size` by what the writer
 /// has not written yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
     pub(crate) base_offset: Offset,
+    pub(crate) incarnation: u32,
+    /// Its files still have the suffix `.swap`.
+    pub(crate) is_at_swap: bool,
     pub(crate) size: u64,
     pub(crate) written_size: u64,
     /// Blocks are reserved up to this size.
@@ -76,6 +92,9 @@ pub(crate) struct Segment {
     pub(crate) since_index_entry: u64,
     /// It has a `.txnindex`, or will.
     pub(crate) has_aborts: bool,
+    /// Its `.txnindex` holds what the writer has not flushed: the recovery point must wait for it, since
+    /// nothing tells a start that entries are missing.
+    pub(crate) has_unflushed_aborts: bool,
     pub(crate) offset_index: Index<OffsetEntry>,
     pub(crate) time_index: Index<TimeEntry>,
 }
@@ -84,6 +103,8 @@ impl Segment {
     pub(crate) fn new(base_offset: Offset, now_ms: i64, jitter_ms: i64) -> Self {
         Self {
             base_offset,
+            incarnation: 0,
+            is_at_swap: false,
             size: 0,
             written_size: 0,
             reserved_to: 0,
@@ -96,8 +117,16 @@ impl Segment {
             jitter_ms,
             since_index_entry: 0,
             has_aborts: false,
+            has_unflushed_aborts: false,
             offset_index: Index::default(),
             time_index: Index::default(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> SegmentId {
+        SegmentId {
+            base_offset: self.base_offset,
+            incarnation: self.incarnation,
         }
     }
 
@@ -107,7 +136,7 @@ impl Segment {
             self.first_timestamp = h.max_timestamp;
             self.first_append_ms = now_ms;
         }
-        if h.max_timestamp > self.max_timestamp {
+        if timestamp_of_records(h) > self.max_timestamp {
             self.max_timestamp = h.max_timestamp;
             self.offset_of_max_timestamp = h.last_offset();
         }
@@ -154,5 +183,15 @@ impl Segment {
         } else {
             self.modified_ms
         }
+    }
+}
+
+/// Greatest timestamp of the records of a batch; a batch that compaction emptied keeps a timestamp in
+/// its header, for the age of its producer, but no record that a lookup by time could find (O-5).
+pub(crate) fn timestamp_of_records(h: &BatchHeader) -> i64 {
+    if h.record_count > 0 {
+        h.max_timestamp
+    } else {
+        NO_TIMESTAMP
     }
 }

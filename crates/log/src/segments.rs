@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use strandline_types::Offset;
 
-use crate::segment::Segment;
+use crate::segment::{Segment, SegmentId};
 
 /// Segments in ascending order of base offset. The last one is active.
 #[derive(Debug)]
@@ -99,6 +99,39 @@ impl Segments {
     /// Bytes of all segments.
     pub(crate) fn size(&self) -> u64 {
         self.iter().map(|s| s.size).sum()
+    }
+
+    /// Where consecutive sealed segments are, if they are there as they were.
+    fn range_of(&self, ids: &[SegmentId]) -> Option<std::ops::Range<usize>> {
+        let base = ids.first()?.base_offset;
+        let at = self
+            .sealed
+            .binary_search_by_key(&base, |s| s.base_offset)
+            .ok()?;
+        let range = at..at + ids.len();
+        let found = self.sealed.iter().skip(at).take(ids.len());
+        found
+            .map(Segment::id)
+            .eq(ids.iter().copied())
+            .then_some(range)
+    }
+
+    /// True when these consecutive sealed segments are there as they were.
+    pub(crate) fn has(&self, ids: &[SegmentId]) -> bool {
+        self.range_of(ids).is_some()
+    }
+
+    /// Puts `new` in the place of consecutive sealed segments; false, with nothing done, when they are
+    /// not there as they were.
+    pub(crate) fn replace(&mut self, old: &[SegmentId], new: Segment) -> bool {
+        let Some(range) = self.range_of(old) else {
+            return false;
+        };
+        if let Some(first) = self.sealed.get_mut(range.start) {
+            *first = new;
+        }
+        self.sealed.drain(range.start + 1..range.end);
+        true
     }
 
     /// Takes the first `count` segments out; the active one always stays.

@@ -1,7 +1,11 @@
-//! The few system calls that `std` lacks, and files replaced in one step (DESIGN §3).
+//! Every change to files and folders, the few system calls that `std` lacks, and files replaced in one
+//! step (DESIGN §3). Tests keep a journal of the changes.
+
+#[cfg(test)]
+pub(crate) mod journal;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -14,12 +18,85 @@ pub(crate) const IOV_MAX: usize = 1024;
 
 /// Opens a file of a log for reading and writing; it must exist unless `create`.
 pub(crate) fn open(path: &Path, create: bool) -> io::Result<File> {
-    OpenOptions::new()
+    #[cfg(test)]
+    let is_new = create && !path.try_exists()?;
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(create)
         .truncate(false)
-        .open(path)
+        .open(path)?;
+    #[cfg(test)]
+    if is_new {
+        journal::created(path, &file);
+    }
+    Ok(file)
+}
+
+/// Creates a file, empty whatever was there.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    let file = File::create(path)?;
+    #[cfg(test)]
+    journal::created(path, &file);
+    Ok(file)
+}
+
+/// Creates a folder. Errors: also when it is there.
+pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)?;
+    #[cfg(test)]
+    journal::folder_made(path);
+    Ok(())
+}
+
+/// Writes all of `bytes` at `position`.
+pub(crate) fn write_all_at(file: &File, bytes: &[u8], position: u64) -> io::Result<()> {
+    file.write_all_at(bytes, position)?;
+    #[cfg(test)]
+    journal::wrote(file, position, bytes);
+    Ok(())
+}
+
+/// Cuts or extends a file.
+pub(crate) fn set_len(file: &File, len: u64) -> io::Result<()> {
+    file.set_len(len)?;
+    #[cfg(test)]
+    journal::set_len(file, len);
+    Ok(())
+}
+
+/// Makes what was written to a file durable; its name is another matter, see [`sync_folder`].
+pub(crate) fn sync_data(file: &File) -> io::Result<()> {
+    #[cfg(test)]
+    let until = journal::position_of(file);
+    file.sync_data()?;
+    #[cfg(test)]
+    journal::synced(file, until);
+    Ok(())
+}
+
+/// Gives a file or folder another name; what had it is gone.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    #[cfg(test)]
+    journal::renamed(from, to);
+    Ok(())
+}
+
+/// Removes a file.
+pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)?;
+    #[cfg(test)]
+    journal::removed(path);
+    Ok(())
+}
+
+/// Removes a folder with all that is in it.
+pub(crate) fn remove_dir_all(path: &Path) -> io::Result<()> {
+    fs::remove_dir_all(path)?;
+    #[cfg(test)]
+    journal::removed(path);
+    Ok(())
 }
 
 /// Writes all `pieces` at `position`, in as few calls as the system allows.
@@ -29,7 +106,14 @@ pub(crate) fn write_all_vectored_at(
     position: u64,
 ) -> io::Result<()> {
     write_pieces(pieces, position, |pieces, at| {
-        Ok(rustix::io::pwritev(file, pieces, at)?)
+        let n = rustix::io::pwritev(file, pieces, at)?;
+        #[cfg(test)]
+        journal::wrote(
+            file,
+            at,
+            journal::joined(pieces).get(..n).unwrap_or_default(),
+        );
+        Ok(n)
     })
 }
 
@@ -95,12 +179,12 @@ pub(crate) fn replace_file(path: &Path, content: &[u8], sync: bool) -> Result<()
     name.push(".tmp");
     let temporary = path.with_file_name(name);
     let fail = |operation| move |e| LogError::io(operation, path, e);
-    let mut file = File::create(&temporary).map_err(fail("create"))?;
-    file.write_all(content).map_err(fail("write"))?;
+    let file = create(&temporary).map_err(fail("create"))?;
+    write_all_at(&file, content, 0).map_err(fail("write"))?;
     if sync {
-        file.sync_data().map_err(fail("flush"))?;
+        sync_data(&file).map_err(fail("flush"))?;
     }
-    fs::rename(&temporary, path).map_err(fail("rename"))?;
+    rename(&temporary, path).map_err(fail("rename"))?;
     if sync {
         sync_folder(path)?;
     }
@@ -113,19 +197,29 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), LogError> {
         return Ok(());
     };
     let open = File::open(folder).map_err(|e| LogError::io("open", folder, e))?;
+    #[cfg(test)]
+    let until = journal::position(folder);
     open.sync_all()
-        .map_err(|e| LogError::io("flush", folder, e))
+        .map_err(|e| LogError::io("flush", folder, e))?;
+    #[cfg(test)]
+    journal::folder_synced(&folder.components().collect::<std::path::PathBuf>(), until);
+    Ok(())
 }
 
 /// Flushes everything that was written to the file system of `folder`, in one call.
 pub(crate) fn sync_file_system(folder: &Path) -> Result<(), LogError> {
     let open = File::open(folder).map_err(|e| LogError::io("open", folder, e))?;
-    rustix::fs::syncfs(&open).map_err(|e| LogError::io("flush", folder, e.into()))
+    #[cfg(test)]
+    let until = journal::position(folder);
+    rustix::fs::syncfs(&open).map_err(|e| LogError::io("flush", folder, e.into()))?;
+    #[cfg(test)]
+    journal::all_synced(folder, until);
+    Ok(())
 }
 
 /// Removes a file; one that is not there is fine.
 pub(crate) fn remove_if_there(path: &Path) -> Result<(), LogError> {
-    match fs::remove_file(path) {
+    match remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(LogError::io("remove", path, e)),
         _ => Ok(()),
     }

@@ -148,6 +148,26 @@ impl Tail {
         (freed, true)
     }
 
+    /// Lets the batches below `end` go: cleaning has changed what is in the file.
+    pub(crate) fn drop_below(self: &Arc<Self>, end: Offset, budget: &TailBudget) {
+        let mut freed = 0;
+        let mut inner = self.inner.lock();
+        while let Some(batch) = inner
+            .batches
+            .pop_front_if(|batch| batch.header().next_offset() <= end)
+        {
+            freed += cost(&batch);
+            inner.first += 1;
+        }
+        let first = inner.first;
+        drop(inner);
+        // Arrivals whose turn never comes would gather where little arrives between two cleanings.
+        let is_left =
+            |arrival: &Arrival| !Arc::ptr_eq(&arrival.tail, self) || arrival.last >= first;
+        budget.arrivals.lock().retain(is_left);
+        budget.used.fetch_sub(freed, Ordering::Relaxed);
+    }
+
     /// Lets everything go, as the log does.
     pub(crate) fn clear(self: &Arc<Self>, budget: &TailBudget) {
         let batches = {
@@ -233,6 +253,21 @@ mod tests {
         a.clear(&budget);
         assert_eq!(budget.used_bytes(), 2 * one);
         b.clear(&budget);
+        assert_eq!((budget.used_bytes(), budget.arrivals.lock().len()), (0, 0));
+    }
+
+    #[test]
+    fn what_cleaning_takes_leaves_no_trace() {
+        let budget = TailBudget::new(1 << 30);
+        let tail = Arc::new(Tail::default());
+        for base in (0..100).step_by(2) {
+            tail.push(batch(base, GROUP_BYTES), &budget);
+        }
+        tail.drop_below(60, &budget);
+        let one = cost(&batch(0, GROUP_BYTES));
+        assert_eq!(budget.used_bytes(), 20 * one);
+        assert_eq!(budget.arrivals.lock().len(), 20);
+        tail.drop_below(100, &budget);
         assert_eq!((budget.used_bytes(), budget.arrivals.lock().len()), (0, 0));
     }
 

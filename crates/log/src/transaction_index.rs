@@ -1,14 +1,16 @@
 //! `.txnindex`: the aborted transactions of a segment (SEMANTICS 5.8, F-31).
 
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use strandline_types::{Offset, ProducerId};
 
 use crate::error::LogError;
+use crate::sys;
 
 /// Bytes of an entry.
-pub(crate) const ENTRY_BYTES: usize = 34;
+const ENTRY_BYTES: usize = 34;
 
 /// One aborted transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +67,23 @@ pub(crate) fn read(path: &Path) -> Result<Vec<AbortedTransaction>, LogError> {
     };
     decode_transaction_index(&bytes)
         .ok_or_else(|| LogError::corrupt(path, "an entry cannot be read"))
+}
+
+/// As [`read`], from an open file; `path` is for the error.
+pub(crate) fn read_file(
+    file: &File,
+    path: impl Fn() -> PathBuf,
+) -> Result<Vec<AbortedTransaction>, LogError> {
+    let read = || {
+        let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; len];
+        let n = sys::read_up_to(file, &mut bytes, 0)?;
+        bytes.truncate(n);
+        Ok(bytes)
+    };
+    let bytes = read().map_err(|e| LogError::io("read", path(), e))?;
+    decode_transaction_index(&bytes)
+        .ok_or_else(|| LogError::corrupt(path(), "an entry cannot be read"))
 }
 
 /// Reads entries; `None` when the length or a version is wrong, or the order is.

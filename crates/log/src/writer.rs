@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +21,8 @@ use crate::sys;
 
 /// Batches of one vectored write; each has two pieces.
 const GROUP_BATCHES: usize = sys::IOV_MAX / 2;
+/// Room in a log's list of what is pending that it keeps while it is idle.
+const KEPT_ITEMS: usize = 16;
 /// Index entries that may wait in memory.
 const INDEX_BUFFER: usize = 128;
 /// Blocks are reserved only in segments that have grown to this size, so that a quiet partition
@@ -31,8 +32,9 @@ const RESERVE_AT_MOST: u64 = 32 * 1024 * 1024;
 
 /// The thread's body; ends when the queue is stopped.
 pub(crate) fn run(dir: &Arc<DirShared>) {
+    let mut items = Vec::new();
     while let Some(log) = dir.queue.pop() {
-        let done = catch_unwind(AssertUnwindSafe(|| serve(dir, &log)));
+        let done = catch_unwind(AssertUnwindSafe(|| serve(dir, &log, &mut items)));
         let failed = match done {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error),
@@ -49,13 +51,18 @@ pub(crate) fn run(dir: &Arc<DirShared>) {
     }
 }
 
-/// Does everything that one log has pending.
-fn serve(dir: &Arc<DirShared>, log: &Arc<Log>) -> Result<(), LogError> {
-    let items = {
+/// Does everything that one log has pending. `items` is a list that goes from log to log: each gets
+/// it empty for what it has, so that neither side allocates.
+fn serve(dir: &Arc<DirShared>, log: &Arc<Log>, items: &mut Vec<WriteItem>) -> Result<(), LogError> {
+    items.clear();
+    if items.capacity() > KEPT_ITEMS {
+        *items = Vec::new();
+    }
+    {
         let mut state = log.lock_state();
         dir.check_online()?;
-        std::mem::take(&mut state.pending)
-    };
+        std::mem::swap(&mut state.pending, items);
+    }
     let batches = items.iter().map(|i| {
         if let WriteItem::Batch(b) = i {
             b.size_in_bytes()
@@ -84,7 +91,8 @@ fn serve(dir: &Arc<DirShared>, log: &Arc<Log>) -> Result<(), LogError> {
         rest = rest.get(1..).unwrap_or(&[]);
         do_item(dir, log, item)?;
     }
-    finish(dir, log, items);
+    items.clear();
+    finish(dir, log);
     Ok(())
 }
 
@@ -109,16 +117,12 @@ impl Drop for Backlog<'_> {
     }
 }
 
-/// Gives the log back to the queue if more came in, and keeps the list's memory if it is small.
-fn finish(dir: &DirShared, log: &Arc<Log>, mut items: Vec<WriteItem>) {
-    items.clear();
+/// Gives the log back to the queue if more came in.
+fn finish(dir: &DirShared, log: &Arc<Log>) {
     let mut state = log.lock_state();
     if !state.pending.is_empty() {
         dir.queue.push(Arc::clone(log));
         return;
-    }
-    if items.capacity() <= 16 {
-        state.pending = items;
     }
     state.is_scheduled = false;
     log.wake_waiters(&state);
@@ -141,9 +145,12 @@ fn do_item(dir: &Arc<DirShared>, log: &Arc<Log>, item: &WriteItem) -> Result<(),
                 .metadata()
                 .map_err(|e| LogError::io("look at", path(), e))?
                 .len();
-            file.write_all_at(&aborted.encode(), end)
+            sys::write_all_at(&file, &aborted.encode(), end)
                 .map_err(|e| LogError::io("write", path(), e))?;
             let mut state = log.lock_state();
+            if let Some(segment) = state.segments.at_mut(base) {
+                segment.has_unflushed_aborts = true;
+            }
             state.unwritten_aborts.retain(|a| a != &**aborted);
             Ok(())
         }
@@ -156,6 +163,7 @@ struct Target {
     position: u64,
     reserved_to: u64,
     segment_bytes: u64,
+    has_unflushed_aborts: bool,
     /// Records that may stay unflushed.
     flush_messages: i64,
     flush_ms: i64,
@@ -171,6 +179,7 @@ fn target(log: &Log) -> Option<Target> {
         position: segment.written_size,
         reserved_to: segment.reserved_to,
         segment_bytes,
+        has_unflushed_aborts: segment.has_unflushed_aborts,
         flush_messages,
         flush_ms,
     })
@@ -248,11 +257,17 @@ fn flush_if_due(log: &Log, file: &File, target: &Target, end: Offset) -> Result<
         }
     }
     let path = || SegmentFile::Log.path(log.folder(), target.base);
-    file.sync_data()
-        .map_err(|e| LogError::io("flush", path(), e))?;
-    if target.position == 0 {
-        sys::sync_folder(&path())?;
-        sys::sync_folder(log.folder())?;
+    sys::sync_data(file).map_err(|e| LogError::io("flush", path(), e))?;
+    if target.has_unflushed_aborts {
+        log.flush_transaction_index(target.base)?;
+    }
+    if target.position == 0 || target.has_unflushed_aborts {
+        log.flush_names()?;
+    }
+    if target.has_unflushed_aborts
+        && let Some(segment) = log.lock_state().segments.at_mut(target.base)
+    {
+        segment.has_unflushed_aborts = false;
     }
     Ok(true)
 }
@@ -332,7 +347,7 @@ fn write_index<E: IndexEntry>(
     index: impl FnOnce(&mut Segment) -> &mut Index<E>,
 ) -> Result<(), LogError> {
     let file = log.open_file(base, kind, true)?;
-    file.write_all_at(&entries.bytes, entries.position)
+    sys::write_all_at(&file, &entries.bytes, entries.position)
         .map_err(|e| LogError::io("write", kind.path(log.folder(), base), e))?;
     if let Some(segment) = log.lock_state().segments.at_mut(base) {
         index(segment).written(entries.count);
@@ -362,7 +377,7 @@ pub(crate) fn seal_files(log: &Log, base: Offset) -> Result<(), LogError> {
     ];
     for (kind, size) in sizes {
         let file = log.open_file(base, kind, true)?;
-        file.set_len(size)
+        sys::set_len(&file, size)
             .map_err(|e| LogError::io("trim", kind.path(log.folder(), base), e))?;
     }
     Ok(())

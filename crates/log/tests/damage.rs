@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use strandline_records::EndTransactionMarker;
 use strandline_types::Offset;
 
 use crate::support::{Fixture, Spec, small};
@@ -21,9 +22,29 @@ fn filled() -> Fixture {
             }
             .build(),
         );
+        if i % 10 == 5 {
+            in_transaction(&fixture, i as i32 / 10 * 2);
+        }
     }
+    assert_ne!(fixture.files_with(".txnindex"), []);
     fixture.close();
     fixture
+}
+
+/// A transaction that is aborted, and another that stays open.
+fn in_transaction(fixture: &Fixture, sequence: i32) {
+    let of = |pid| Spec {
+        producer: Some((pid, 0, sequence)),
+        transactional: true,
+        ..Spec::count(2)
+    };
+    fixture.put(of(100).build());
+    fixture.put(of(101).build());
+    let abort = EndTransactionMarker {
+        committed: false,
+        coordinator_epoch: 0,
+    };
+    fixture.put(abort.to_batch(100, 0, 1000).unwrap());
 }
 
 fn all_files(fixture: &Fixture) -> Vec<PathBuf> {

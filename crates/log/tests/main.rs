@@ -5,10 +5,12 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+mod compaction;
 mod damage;
 mod model;
 mod recovery;
 mod rules;
 mod support;
 mod times;
+mod transactions;
 mod upkeep;

@@ -1,9 +1,12 @@
 //! Named rules of the start after a clean end and after a crash (L-20…L-27).
 
 use std::fs::{self, OpenOptions};
+use std::time::Duration;
 
-use strandline_log::{LogConfig, LogError};
-use strandline_types::Offset;
+use parking_lot::{Condvar, Mutex};
+use strandline_log::{LogConfig, LogDir, LogDirOptions, LogError, TailBudget};
+use strandline_types::{BrokerId, Offset, TopicId, TopicName, TopicPartition};
+use tempfile::TempDir;
 
 use crate::support::{Fixture, Spec, bytes_of, small};
 
@@ -201,6 +204,80 @@ fn a_clean_end_leaves_complete_files() {
     assert!(!fixture.dir().was_closed_cleanly());
 }
 
+// L-20: batches in the middle of a segment are not read: not after a clean end, and not below the recovery
+// point after a crash
+#[test]
+fn what_was_flushed_is_not_gone_through_again() {
+    let wide = LogConfig {
+        segment_bytes: 20_000,
+        ..small()
+    };
+    let mut fixture = Fixture::new(wide, 0);
+    for _ in 0..300 {
+        fixture.put(Spec::count(2).build());
+    }
+    let (bases, end) = (fixture.segment_files(), fixture.log().log_end_offset());
+    assert!(bases.len() > 1);
+    fixture.close();
+    let whole: Vec<_> = bases
+        .iter()
+        .map(|base| fs::read(fixture.file(*base, "log")).unwrap())
+        .collect();
+    for (base, bytes) in bases.iter().zip(&whole) {
+        let mut bytes = bytes.clone();
+        let middle = bytes.len() / 2;
+        bytes[middle - 100..middle + 100].fill(0xee);
+        fs::write(fixture.file(*base, "log"), bytes).unwrap();
+    }
+    for _ in 0..2 {
+        fixture.load();
+        assert_eq!(fixture.log().log_end_offset(), end);
+        fixture.crash();
+    }
+    // It would be noticed where it has to be looked at.
+    fs::remove_file(fixture.temp.path().join("recovery-point-offset-checkpoint")).unwrap();
+    fixture.load();
+    assert!(fixture.log().log_end_offset() < bases[1]);
+}
+
+// L-20: several partitions at a time, and no more than there may be
+#[test]
+fn partitions_are_recovered_by_as_many_threads_as_are_allowed() {
+    const THREADS: usize = 3;
+    let temp = TempDir::new().unwrap();
+    let options = || LogDirOptions {
+        recovery_threads: THREADS,
+        ..LogDirOptions::new("a-cluster", BrokerId(1), TailBudget::new(0))
+    };
+    let dir = LogDir::open(temp.path(), options()).unwrap();
+    for number in 0..3 * THREADS as i32 {
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), number);
+        dir.create_log(partition, TopicId::random(), small())
+            .unwrap();
+    }
+    drop(dir);
+    let (state, changed) = (Mutex::new((0, 0)), Condvar::new());
+    // Asked by each thread for each of its partitions: nobody goes on before all the others are there.
+    let meet = || {
+        let mut state_now = state.lock();
+        state_now.0 += 1;
+        state_now.1 = state_now.1.max(state_now.0);
+        changed.notify_all();
+        while state_now.1 < THREADS {
+            let waited = changed.wait_for(&mut state_now, Duration::from_secs(20));
+            assert!(!waited.timed_out(), "{} at a time", state_now.1);
+        }
+        state_now.0 -= 1;
+    };
+    let dir = LogDir::open(temp.path(), options()).unwrap();
+    let loaded = dir.load_logs(&|_, _| {
+        meet();
+        Some(small())
+    });
+    assert_eq!(loaded.unwrap().logs.len(), 3 * THREADS);
+    assert_eq!(state.lock().1, THREADS);
+}
+
 // L-22
 #[test]
 fn a_log_that_ends_before_its_start_begins_anew_there() {
@@ -344,4 +421,41 @@ fn the_recovery_point_follows_the_flush_of_rolled_segments() {
         fixture.log().recovery_point(),
         fixture.log().log_end_offset()
     );
+}
+
+// L-26, S-31: a start that ends before the bucket was asked does not use the knowledge up
+#[test]
+fn a_power_loss_is_remembered_until_it_does_not_matter() {
+    let mut fixture = filled(30);
+    assert!(!fixture.dir().power_was_lost());
+    fixture.crash();
+    fixture.open_dir();
+    assert!(
+        !fixture.dir().power_was_lost(),
+        "only the process was killed"
+    );
+    fixture.crash();
+    let boot_id = fixture.temp.path().join("boot-id");
+    fs::write(&boot_id, "another start of the machine").unwrap();
+    for _ in 0..2 {
+        fixture.load();
+        assert!(fixture.dir().power_was_lost());
+        fixture.crash();
+    }
+    fixture.load();
+    fixture.close();
+    fixture.load();
+    assert!(
+        fixture.dir().power_was_lost(),
+        "a clean end answers no question"
+    );
+    fixture.dir().forget_power_loss().unwrap();
+    fixture.crash();
+    fixture.load();
+    assert!(!fixture.dir().power_was_lost());
+    // After a clean end nothing is lost with the power.
+    fixture.close();
+    fs::write(&boot_id, "a third start of the machine").unwrap();
+    fixture.load();
+    assert!(!fixture.dir().power_was_lost());
 }

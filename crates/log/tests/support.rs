@@ -181,6 +181,15 @@ impl Fixture {
         log.set_high_watermark(end);
     }
 
+    /// Waits until the writer has sealed all segments but the active one.
+    pub(crate) fn sealed(&self) {
+        self.written();
+        let log = self.log();
+        while log.sealed_segments(-1, Offset::MAX).unwrap().len() + 1 < log.segment_count() {
+            std::thread::yield_now();
+        }
+    }
+
     pub(crate) fn read(&self, start: Offset, max_bytes: usize) -> LogRead {
         self.log()
             .read(start, max_bytes, Offset::MAX, true)

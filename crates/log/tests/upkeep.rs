@@ -316,3 +316,49 @@ fn a_deleted_log_is_gone_at_once_and_its_folder_later() {
         stored(Spec::default().build(), 0)
     );
 }
+
+// L-32: file.delete.delay.ms
+#[test]
+fn deleted_files_stay_for_their_delay_under_another_name() {
+    for (delay_ms, stays) in [(i64::MAX, true), (0, false)] {
+        let config = LogConfig {
+            file_delete_delay_ms: delay_ms,
+            retention_bytes: 0,
+            ..small()
+        };
+        let fixture = filled(config);
+        let before = fixture.segment_files();
+        let outcome = fixture.log().apply_retention(0, None).unwrap();
+        // The offsets say so at once (L-32), whatever becomes of the files.
+        assert_eq!(outcome.deleted_segments, before.len());
+        assert_eq!(outcome.log_start_offset, fixture.log().log_end_offset());
+        if stays {
+            assert_eq!(fixture.files_with(".log.deleted"), before);
+            assert_eq!(fixture.files_with(".index.deleted"), before);
+        } else {
+            until("the files to go", || {
+                fixture.files_with(".log.deleted").is_empty()
+            });
+        }
+    }
+}
+
+// L-2: each segment has its own part of segment.jitter.ms
+#[test]
+fn the_jitter_differs_and_never_reaches_its_bound() {
+    let config = LogConfig {
+        segment_ms: 1000,
+        segment_jitter_ms: 900,
+        segment_bytes: 1 << 20,
+        ..small()
+    };
+    let fixture = Fixture::new(config, 0);
+    for second in 0..400 {
+        fixture.put(Spec::at(&[second * 50]).build());
+    }
+    let bases = fixture.segment_files();
+    // A batch each 50 ms: a segment ends when its first batch is between 100 and 1000 ms old.
+    let lengths: Vec<_> = bases.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(lengths.iter().all(|n| (3..=21).contains(n)), "{lengths:?}");
+    assert!(lengths.iter().any(|n| *n != lengths[0]), "{lengths:?}");
+}

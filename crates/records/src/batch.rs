@@ -99,6 +99,12 @@ impl Attributes {
         self.0 & Self::DELETE_HORIZON != 0
     }
 
+    /// The same bits, and the base timestamp is a delete horizon (L-43).
+    #[must_use]
+    pub fn with_delete_horizon(self) -> Self {
+        Self(self.0 | Self::DELETE_HORIZON)
+    }
+
     /// Builds the bits.
     pub fn new(
         compression: Compression,
@@ -214,6 +220,13 @@ impl BatchHeader {
         }
         (i64::from(self.base_sequence) + i64::from(self.last_offset_delta)).rem_euclid(1 << 31)
             as i32
+    }
+
+    /// From when on (ms) its tombstones, or its marker, may go; `None` before the first cleaning
+    /// (L-43).
+    pub fn delete_horizon_ms(&self) -> Option<i64> {
+        let is_set = self.attributes.has_delete_horizon();
+        is_set.then_some(self.base_timestamp)
     }
 
     /// True when the batch carries a producer id.

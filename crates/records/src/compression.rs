@@ -5,6 +5,7 @@
 //! takes grows with the output that really came, never with what a header claims.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
+mod buffer;
 mod gzip;
 mod lz4;
 mod snappy;
@@ -13,6 +14,7 @@ mod zstd;
 
 use crate::batch::Compression;
 use crate::error::BatchError;
+pub(crate) use buffer::Buffer;
 
 /// Piece in which streaming codecs are read, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -21,8 +23,14 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// codec wrote, including bytes behind its end.
 pub fn decompress(codec: Compression, data: &[u8], max: usize) -> Result<Vec<u8>, BatchError> {
     let mut decoder = Decoder::new(codec, data, max)?;
+    let mut buffer = Buffer::new();
     let mut out = Vec::new();
-    while decoder.read_more(&mut out)? {}
+    while decoder.read_more(&mut buffer)? {
+        let piece = buffer.ahead();
+        let passed = piece.len();
+        out.extend_from_slice(piece);
+        buffer.advance(passed);
+    }
     Ok(out)
 }
 
@@ -94,15 +102,15 @@ impl<'a> Decoder<'a> {
     }
 
     /// Appends the next piece to `out`; false at the end of the data, with nothing appended.
-    pub(crate) fn read_more(&mut self, out: &mut Vec<u8>) -> Result<bool, BatchError> {
-        let before = out.len();
+    pub(crate) fn read_more(&mut self, out: &mut Buffer) -> Result<bool, BatchError> {
+        let before = out.ahead().len();
         let more = match &mut self.inner {
             Inner::Plain(data) => {
                 let more = !data.is_empty();
                 if data.len() > self.left {
                     Err(CodecError::TooLarge)
                 } else {
-                    out.extend_from_slice(data);
+                    out.extend(data);
                     *data = &[];
                     Ok(more)
                 }
@@ -113,7 +121,7 @@ impl<'a> Decoder<'a> {
             Inner::Zstd(decoder) => decoder.read_more(out, self.left),
         };
         let more = more.map_err(|error| batch_error(self.codec, self.max, error))?;
-        match self.left.checked_sub(out.len() - before) {
+        match self.left.checked_sub(out.ahead().len() - before) {
             Some(left) => self.left = left,
             None => return Err(BatchError::DecompressedTooLarge { max: self.max }),
         }
@@ -132,14 +140,12 @@ fn batch_error(codec: Compression, max: usize, error: CodecError) -> BatchError 
 /// more than `limit`, enough to see that the limit is exceeded.
 fn read_piece(
     reader: &mut impl std::io::Read,
-    out: &mut Vec<u8>,
+    out: &mut Buffer,
     limit: usize,
 ) -> Result<bool, CodecError> {
-    let before = out.len();
-    out.resize(before + PIECE_BYTES.min(limit.saturating_add(1)), 0);
-    let read = reader.read(out.get_mut(before..).unwrap_or_default());
-    out.truncate(before + *read.as_ref().unwrap_or(&0));
-    Ok(read? > 0)
+    let read = reader.read(out.room(PIECE_BYTES.min(limit.saturating_add(1))))?;
+    out.grow(read);
+    Ok(read > 0)
 }
 
 /// Compresses piece by piece.

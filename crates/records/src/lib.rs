@@ -6,6 +6,7 @@
 
 mod batch;
 mod builder;
+mod compact;
 pub mod compression;
 mod control;
 mod error;
@@ -20,6 +21,7 @@ pub use batch::{
     Attributes, BATCH_HEAD_BYTES, Batch, BatchHeader, Compression, LOG_OVERHEAD_BYTES,
 };
 pub use builder::BatchBuilder;
+pub use compact::{Compacted, DeleteHorizon, KeyedRecord, OpenBatch};
 pub use control::{ControlRecordType, EndTransactionMarker};
 pub use error::{BatchError, RecordFault};
 pub use record::{Record, Records, records};

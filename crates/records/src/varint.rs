@@ -26,13 +26,20 @@ pub fn read_varlong(bytes: &[u8]) -> Result<(i64, usize), RecordFault> {
 
 #[inline]
 fn read_unsigned(bytes: &[u8], longest: usize) -> Result<(u64, usize), RecordFault> {
-    match bytes.first() {
-        None => Err(RecordFault::Truncated),
-        Some(&only) if only < 0x80 => Ok((u64::from(only), 1)),
-        Some(_) => read_unsigned_long(bytes, longest),
+    // Nearly all that a record has is one to three bytes long; a last byte of zero is overlong.
+    let bits = |byte: u8, at: u32| u64::from(byte & 0x7f) << (7 * at);
+    match *bytes {
+        [only, ..] if only < 0x80 => Ok((u64::from(only), 1)),
+        [a, b, ..] if (1..0x80).contains(&b) => Ok((bits(a, 0) | bits(b, 1), 2)),
+        [a, b, c, ..] if b >= 0x80 && (1..0x80).contains(&c) => {
+            Ok((bits(a, 0) | bits(b, 1) | bits(c, 2), 3))
+        }
+        [] => Err(RecordFault::Truncated),
+        _ => read_unsigned_long(bytes, longest),
     }
 }
 
+#[cold]
 fn read_unsigned_long(bytes: &[u8], longest: usize) -> Result<(u64, usize), RecordFault> {
     let mut value = 0_u64;
     for (index, &byte) in bytes.iter().take(longest).enumerate() {

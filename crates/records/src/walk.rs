@@ -14,6 +14,7 @@ use crate::error::{BatchError, RecordFault};
 use crate::varint::{Cursor, MAX_VARINT_BYTES, MAX_VARLONG_BYTES};
 
 mod lookup;
+mod quick;
 mod source;
 
 pub use lookup::{RecordPosition, first_record_at_or_after, max_timestamp_record};
@@ -126,18 +127,26 @@ pub(crate) fn walk_body(
     }
 }
 
-fn walk_source(
+fn walk_source<K: Sink>(
     header: &BatchHeader,
     mut source: impl Source,
-    sink: &mut impl Sink,
+    sink: &mut K,
     mut visit: impl FnMut(&RecordHead) -> Result<ControlFlow<()>, BatchError>,
 ) -> Result<(), BatchError> {
     if header.record_count < 0 {
         return Err(BatchError::RecordCount(header.record_count));
     }
     for index in 0..header.record_count {
-        let head =
-            walk_record(header, &mut source, sink, index).map_err(|trouble| trouble.at(index))?;
+        let quick = if K::LOOKS {
+            None
+        } else {
+            quick_record(header, &mut source, index)
+        };
+        let head = match quick {
+            Some(head) => head,
+            None => walk_record(header, &mut source, sink, index)
+                .map_err(|trouble| trouble.at(index))?,
+        };
         if visit(&head)?.is_break() {
             return Ok(());
         }
@@ -177,7 +186,25 @@ impl From<BatchError> for Trouble {
     }
 }
 
+/// A common record; `None` leaves the source where it was.
 #[inline]
+fn quick_record(header: &BatchHeader, source: &mut impl Source, index: i32) -> Option<RecordHead> {
+    let quick = quick::read(source.at_hand())?;
+    let timestamp = record_timestamp(header, quick.raw.timestamp_delta).ok()?;
+    source.advance(quick.size);
+    Some(RecordHead {
+        index,
+        offset: header
+            .base_offset
+            .wrapping_add(i64::from(quick.raw.offset_delta)),
+        offset_delta: quick.raw.offset_delta,
+        timestamp,
+        key_size: quick.key_size,
+        value_size: quick.value_size,
+        header_count: 0,
+    })
+}
+
 fn walk_record<S: Source, K: Sink>(
     header: &BatchHeader,
     source: &mut S,

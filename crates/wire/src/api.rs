@@ -42,6 +42,11 @@ apis! {
     DeleteRecords = 21, DeleteRecordsRequest, min 0, flexible 2;
     InitProducerId = 22, InitProducerIdRequest, min 0, flexible 2;
     OffsetForLeaderEpoch = 23, OffsetForLeaderEpochRequest, min 2, flexible 4;
+    AddPartitionsToTxn = 24, AddPartitionsToTxnRequest, min 0, flexible 3;
+    AddOffsetsToTxn = 25, AddOffsetsToTxnRequest, min 0, flexible 3;
+    EndTxn = 26, EndTxnRequest, min 0, flexible 3;
+    WriteTxnMarkers = 27, WriteTxnMarkersRequest, min 1, flexible 1;
+    TxnOffsetCommit = 28, TxnOffsetCommitRequest, min 0, flexible 3;
     DescribeConfigs = 32, DescribeConfigsRequest, min 1, flexible 4;
     AlterConfigs = 33, AlterConfigsRequest, min 0, flexible 2;
     DescribeLogDirs = 35, DescribeLogDirsRequest, min 1, flexible 2;
@@ -50,6 +55,9 @@ apis! {
     IncrementalAlterConfigs = 44, IncrementalAlterConfigsRequest, min 0, flexible 1;
     OffsetDelete = 47, OffsetDeleteRequest, min 0, flexible 32767;
     DescribeCluster = 60, DescribeClusterRequest, min 0, flexible 0;
+    DescribeProducers = 61, DescribeProducersRequest, min 0, flexible 0;
+    DescribeTransactions = 65, DescribeTransactionsRequest, min 0, flexible 0;
+    ListTransactions = 66, ListTransactionsRequest, min 0, flexible 0;
     DescribeTopicPartitions = 75, DescribeTopicPartitionsRequest, min 0, flexible 0;
 }
 

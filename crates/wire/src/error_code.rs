@@ -78,8 +78,10 @@ codes! {
     InvalidProducerIdMapping = 49;
     InvalidTransactionTimeout = 50;
     ConcurrentTransactions = 51;
+    TransactionCoordinatorFenced = 52;
     TransactionalIdAuthorizationFailed = 53;
     SecurityDisabled = 54;
+    OperationNotAttempted = 55;
     KafkaStorageError = 56, r;
     LogDirNotFound = 57;
     UnknownProducerId = 59;
@@ -100,8 +102,10 @@ codes! {
     InvalidRecord = 87;
     UnstableOffsetCommit = 88, r;
     ThrottlingQuotaExceeded = 89, r;
+    ProducerFenced = 90;
     UnknownTopicId = 100, r;
     InconsistentTopicId = 103, r;
+    TransactionalIdNotFound = 105;
     FetchSessionTopicIdError = 106, r;
     OffsetMovedToTieredStorage = 109;
     FencedMemberEpoch = 110;
@@ -109,6 +113,7 @@ codes! {
     MismatchedEndpointType = 114;
     UnsupportedEndpointType = 115;
     TransactionAbortable = 120;
+    InvalidRegularExpression = 128;
 }
 
 #[cfg(test)]

@@ -10,6 +10,13 @@ const TARGETS: [(&str, &str); 2] = [
     ("crates/wire/fuzz", "frame"),
 ];
 
+/// The manifests of the fuzz crates, for the checks that do not run them.
+pub(crate) fn manifests() -> impl Iterator<Item = String> {
+    TARGETS
+        .iter()
+        .map(|(folder, _)| format!("{folder}/Cargo.toml"))
+}
+
 /// Runs every target for so many seconds. A finding fails the run; the input that shows it is in
 /// the `artifacts` folder beside the target.
 pub(crate) fn run(seconds: u32) -> Result<(), Failure> {

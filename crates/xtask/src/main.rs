@@ -1,6 +1,8 @@
 //! The project's own commands: `cargo xtask <command>`.
 
 mod bench;
+mod budgets;
+mod checks;
 mod fuzz;
 mod run;
 mod tests;
@@ -8,16 +10,18 @@ mod tidy;
 
 use std::process::ExitCode;
 
-use run::{Failure, cargo};
+use run::Failure;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
   test [--quick] [--only NAME]   installs what the tests need, and runs all of them
-  ci                             what CI runs: formatting, lints, the checks of the house, test, fuzzers
+  ci                             what CI runs: formatting, lints, the checks of the house, tests, fuzzers, budgets
+  checks                         formatting, the checks of the house, lints (the fuzz crates too)
   tidy                           the checks of the house alone
   fuzz [SECONDS]                 runs every fuzz target for so long (60)
   bench [scenario] [options]     measures a release build; see docs/benchmarks/README.md
+  budgets [--update]             counts the instructions of hot functions against their budgets
 ";
 
 fn main() -> ExitCode {
@@ -29,9 +33,11 @@ fn main() -> ExitCode {
     let result = match command {
         "test" => tests::run(rest),
         "ci" => ci(),
+        "checks" => checks::run(),
         "tidy" => tidy::run(),
         "fuzz" => fuzz::run(rest.first().and_then(|s| s.parse().ok()).unwrap_or(60)),
         "bench" => bench::run(rest),
+        "budgets" => budgets::run(rest),
         _ => {
             run::say(USAGE);
             return ExitCode::from(2);
@@ -48,20 +54,9 @@ fn main() -> ExitCode {
 
 /// What `.ci/run` calls. The cheap checks come first.
 fn ci() -> Result<(), Failure> {
-    run::step("formatting", || cargo(&["fmt", "--all", "--check"]))?;
-    run::step("tidy", tidy::run)?;
-    run::step("lints", || {
-        cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--locked",
-            "--",
-            "-D",
-            "warnings",
-        ])
-    })?;
+    checks::run()?;
     tests::run(&[])?;
     run::step("fuzzers", || fuzz::run(60))?;
+    run::step("instruction budgets", || budgets::run(&[]))?;
     run::step("benchmark smoke", || bench::run(&["--smoke".to_owned()]))
 }

@@ -58,7 +58,7 @@ pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Builds the broker in release and installs what the whole-system tests and benchmarks run against it.
+/// Builds the broker and the programs of the benchmarks in release, and installs what the whole-system tests and benchmarks run against it.
 pub(crate) fn release_and_tools() -> Result<(), Failure> {
     step("release build", || {
         cargo(&[
@@ -67,6 +67,8 @@ pub(crate) fn release_and_tools() -> Result<(), Failure> {
             "--locked",
             "--package",
             "strandline-broker",
+            "--package",
+            "strandline-bench",
         ])
     })?;
     step("install what the clients need", || {

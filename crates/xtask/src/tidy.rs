@@ -2,6 +2,7 @@
 
 mod files;
 mod imports;
+mod merges;
 mod words;
 
 use crate::run::{Failure, root, say};
@@ -17,8 +18,10 @@ pub(crate) struct Finding {
 
 /// Runs every check and reports all findings.
 pub(crate) fn run() -> Result<(), Failure> {
-    let sources = files::rust_files(&root())?;
-    let mut findings = files::check(&sources);
+    let all = files::all(&root())?;
+    let mut findings = merges::check(&all);
+    let sources: Vec<_> = all.into_iter().filter(|f| f.is_rust()).collect();
+    findings.extend(files::check(&sources));
     findings.extend(words::check(&sources));
     findings.extend(imports::check(&root())?);
     for finding in &findings {

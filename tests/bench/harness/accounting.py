@@ -38,6 +38,11 @@ def written_bytes(pid):
     return int(re.search(r"^write_bytes: (\d+)", Path(f"/proc/{pid}/io").read_text(), re.M)[1])
 
 
+def read_bytes(pid):
+    """Bytes that the process caused to be fetched from a disk."""
+    return int(re.search(r"^read_bytes: (\d+)", Path(f"/proc/{pid}/io").read_text(), re.M)[1])
+
+
 def machine_busy_seconds():
     """CPU seconds that all processes of the machine have used."""
     user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
@@ -50,12 +55,12 @@ class Span:
     def __init__(self, pid, helpers=()):
         self.pid, self.helpers = pid, tuple(helpers)
         self.cpu_s = self.system_s = self.seconds = self.helpers_cpu_s = self.machine_s = 0.0
-        self.peak_bytes = self.written_bytes = 0
+        self.peak_bytes = self.written_bytes = self.read_bytes = 0
 
     def _now(self):
         return {"cpu_s": cpu_seconds(self.pid), "system_s": system_seconds(self.pid), "seconds": time.monotonic(),
                 "helpers_cpu_s": sum(map(cpu_seconds, self.helpers)), "machine_s": machine_busy_seconds(),
-                "written_bytes": written_bytes(self.pid)}
+                "written_bytes": written_bytes(self.pid), "read_bytes": read_bytes(self.pid)}
 
     def begin(self):
         forget_peak(self.pid)

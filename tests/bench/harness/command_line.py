@@ -16,11 +16,13 @@ from .sizes import FULL, SMOKE
 
 def options(words):
     parser = argparse.ArgumentParser(prog="cargo xtask bench", description=__doc__.splitlines()[0], formatter_class=argparse.RawTextHelpFormatter,
-                                     epilog="scenarios:\n" + "\n".join(f"  {each.name:<17} {each.what}" for each in SCENARIOS.values()))
-    parser.add_argument("scenarios", nargs="*", metavar="scenario", help="names, or beginnings of names (all)")
+                                     epilog="scenarios:\n" + "\n".join(f"{' ' if each.by_default else '+'} {each.name:<23} {each.what}" for each in SCENARIOS.values())
+                                     + "\n\n+: only with --all, or when it is named")
+    parser.add_argument("scenarios", nargs="*", metavar="scenario", help="names, or beginnings of names (those without a +)")
+    parser.add_argument("--all", action="store_true", help="every scenario: the whole matrix, most of an hour against Kafka")
     parser.add_argument("--against", choices=("kafka",), help="take turns with Apache Kafka")
     parser.add_argument("--rounds", type=int, help="how often each broker is started and measured (1; 3 with --against)")
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes: does everything work? in less than a minute")
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes: does everything work? every scenario in less than two minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all single results, and the summary")
     parser.add_argument("--record", action="store_true", help="add the run to docs/benchmarks/")
     parser.add_argument("--dir", type=Path, default=ROOT / "target", help="where the brokers' data goes: choose the device (target/)")
@@ -31,7 +33,8 @@ def options(words):
     parser.add_argument("--prime-mib", type=int, help="free memory to touch before each measurement (3000 where the kernel\n"
                         "gives free memory back to a host, else 0; see docs/benchmarks/README.md)")
     parser.add_argument("--perf", type=Path, metavar="FOLDER", help="profile Strandline in each scenario (perf record, then text)")
-    parser.add_argument("--limit", type=int, help="seconds after which the whole run is ended (180 in a smoke, else 7200)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting for Strandline other than its default")
+    parser.add_argument("--limit", type=int, help="seconds after which the whole run is ended (180 in a smoke, else 14400)")
     return parser.parse_args(words)
 
 
@@ -58,10 +61,11 @@ def document_of(asked, bench, words, folder):
 
 def main(words=None):
     asked = options(words)
-    scenarios, sizes = chosen(asked.scenarios), sizes_of(asked)
-    accounting.limit_run(asked.limit or (180 if asked.smoke else 7200))
+    scenarios, sizes = chosen(asked.scenarios, asked.all or asked.smoke), sizes_of(asked)
+    accounting.limit_run(asked.limit or (180 if asked.smoke else 14400))
     kinds = ("strandline", "kafka") if asked.against else ("strandline",)
     rounds = asked.rounds or (3 if asked.against and not asked.smoke else 1)
+    subjects.StrandlineSubject.asked = dict(each.split("=", 1) for each in asked.set)
     with runner.working_folder(asked.dir) as folder:
         bench = runner.Bench(folder, sizes, rounds, kinds, asked.keep_pages, asked.perf, prime_mib_of(asked))
         bench.run(scenarios)

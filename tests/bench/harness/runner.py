@@ -31,13 +31,17 @@ class Bench:
         """Accounts for a broker, and takes its profile when one is asked for and the part has a name."""
         if self.prime_mib:
             prime(self.prime_mib)
-        sampling = None
-        if self.profiles and name and broker.kind == "strandline":
-            sampling = profile.Sampling(self.profiles, name, broker.process.pid)
-        with accounting.measured(broker.process.pid, helpers) as span:
-            yield span
-        if sampling:
-            sampling.end()
+        wanted = self.profiles and name and broker.kind == "strandline"
+        with profile.Sampling(self.profiles, name, broker.process.pid) if wanted else contextlib.nullcontext():
+            with accounting.measured(broker.process.pid, helpers) as span:
+                yield span
+
+    def warm(self, broker):
+        """Moves data in and out over the paths that are measured: cold, a JVM needs three to four times as much CPU."""
+        clients.create_hot(broker, "warm", 6)
+        clients.produce(broker, "warm", self.sizes.warm, partitions=6)
+        clients.consume(broker, "warm", self.sizes.warm, partitions=6)
+        clients.delete(broker, "warm")
 
     # the rounds
 
@@ -74,15 +78,12 @@ class Bench:
                 subjects.discard(broker)
 
     def _warm_broker(self, number, kind):
-        """Starts a broker and moves data in and out over the paths that are measured."""
+        """Starts a broker and warms it."""
         say(f"round {number + 1}: {kind}, warmed with {self.sizes.warm / 1e6:.0f} MB")
         broker = subjects.make(kind, self.folder)
         try:
             broker.start()
-            clients.create_hot(broker, "warm", 6)
-            clients.produce(broker, "warm", self.sizes.warm, partitions=6)
-            clients.consume(broker, "warm", self.sizes.warm, partitions=6)
-            clients.delete(broker, "warm")
+            self.warm(broker)
             return broker
         except (Exception, SystemExit) as error:
             self._failed(number, kind, "warm", error, broker)
@@ -123,7 +124,7 @@ def complain_about_panics(target):
 
 def short(metrics):
     shown = {"mb_per_s": "{:.0f} MB/s", "cpu_s_per_gb": "{:.3f} CPU s/GB", "of_loop": "{:.2f} of the plain loop", "ready_s": "ready {:.3f} s",
-             "first_ack_s": "first record {:.3f} s", "idle_mib": "{:.1f} MiB", "peak_mib": "peak {:.0f} MiB"}
+             "first_ack_s": "first record {:.3f} s", "idle_mib": "{:.1f} MiB", "p99_ms": "p99 {:.2f} ms", "kib_per_partition": "{:.2f} KiB per partition", "peak_mib": "peak {:.0f} MiB"}
     return ", ".join(form.format(metrics[name]) for name, form in shown.items() if name in metrics)
 
 

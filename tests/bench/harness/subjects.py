@@ -18,11 +18,13 @@ KAFKA_SETTINGS = {"num.network.threads": "3", "num.io.threads": "8", "socket.sen
 
 
 class StrandlineSubject(Strandline):
-    """Strandline with its defaults: none of the short intervals that the suites ask for."""
+    """Strandline with its defaults: none of the short intervals that the suites ask for; and what `--set` asks for."""
+
+    asked: dict = {}
 
     def command(self):
         settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", "strandline.http.listener": self.http,
-                    "strandline.data.dir": str(self.dir / "data"), **self.settings}
+                    "strandline.data.dir": str(self.dir / "data"), **self.settings, **self.asked}
         return [binary(), "server", *(part for name, value in settings.items() for part in ("--set", f"{name}={value}"))]
 
 

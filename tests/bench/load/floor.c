@@ -64,6 +64,8 @@ static int connected_to_peer(int peer_sends) {
   int s = accept(listener, NULL, NULL);
   check(s, "accept");
   close(listener);
+  /* As the broker does for connections within the machine: the least includes not to pace them. */
+  check(setsockopt(s, IPPROTO_TCP, TCP_CONGESTION, "reno", 4), "TCP_CONGESTION");
   return s;
 }
 

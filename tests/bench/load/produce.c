@@ -1,5 +1,6 @@
 /* load produce: sends `--messages` records (or as many as fit in `--seconds`) and waits for every acknowledgement.
- *   --partitions N --size BYTES --payload random|json --codec none|lz4|… --acks -1|0|1 --linger MS --rate BYTES_PER_S --producers N */
+ *   --partitions N --size BYTES --payload random|json --codec none|lz4|… --acks -1|0|1 --linger MS --rate BYTES_PER_S --producers N
+ *   --keys N: so many different keys (none without) */
 #include "client.h"
 
 #include "common.h"
@@ -13,9 +14,12 @@
 /* Records handed over in one call, all to one partition: as a sticky partitioner does, with less locking in the client. */
 enum { CHUNK = 64 };
 
+/* Nobody sends before everybody is connected: the clock shows sending, by all of them. */
+static pthread_barrier_t all_connected;
+
 struct run {
-  int64_t messages, sent, failed;
-  double deadline;
+  int64_t messages, sent, failed, seconds, keys;
+  double started, ended;
   size_t size;
   int32_t partitions, first_partition;
   double bytes_per_s;
@@ -49,10 +53,17 @@ static rd_kafka_t *connect_producer(struct run *run) {
 /* One call; the client blocks while its queue is full. */
 static void send_chunk(rd_kafka_topic_t *topic, struct run *run, int32_t partition, int count) {
   rd_kafka_message_t chunk[CHUNK];
+  char keys[CHUNK][24];
   memset(chunk, 0, sizeof chunk);
   for (int i = 0; i < count; i++) {
     chunk[i].payload = payload_of((uint64_t)(run->sent + i));
     chunk[i].len = run->size;
+    if (run->keys > 0) {
+      /* Each key once in a cycle, in an order that is not theirs. */
+      uint64_t key = (uint64_t)(run->sent + i) % (uint64_t)run->keys * 0x9E3779B97F4A7C15u;
+      chunk[i].key = keys[i];
+      chunk[i].key_len = (size_t)snprintf(keys[i], sizeof keys[i], "%016lx", (unsigned long)key);
+    }
   }
   if (rd_kafka_produce_batch(topic, partition, RD_KAFKA_MSG_F_BLOCK, chunk, count) != count)
     for (int i = 0; i < count; i++)
@@ -69,23 +80,22 @@ static void *produce_one(void *argument) {
   if (error) die("metadata: %s", rd_kafka_err2str(error));
   rd_kafka_metadata_destroy(metadata);
   int32_t partition = run->first_partition % run->partitions;
-  double started = now_s();
-  while (run->sent < run->messages && !run->failed && (run->deadline == 0 || now_s() < run->deadline)) {
+  pthread_barrier_wait(&all_connected);
+  run->started = now_s();
+  while (run->sent < run->messages && !run->failed && (run->seconds == 0 || now_s() < run->started + (double)run->seconds)) {
     int64_t left = run->messages - run->sent;
     send_chunk(topic, run, partition, left < CHUNK ? (int)left : CHUNK);
     partition = (partition + 1) % run->partitions;
     rd_kafka_poll(client, 0);
-    if (run->bytes_per_s > 0) sleep_until(started + (double)run->sent * (double)run->size / run->bytes_per_s);
+    if (run->bytes_per_s > 0) sleep_until(run->started + (double)run->sent * (double)run->size / run->bytes_per_s);
   }
   error = rd_kafka_flush(client, 60000);
   if (error) die("flush: %s, %d without an answer", rd_kafka_err2str(error), rd_kafka_outq_len(client));
   if (run->failed) die("produce: %ld of %ld failed: %s", (long)run->failed, (long)run->sent, run->failure);
-  double *took = malloc(sizeof *took);
-  if (!took) die("no memory");
-  *took = now_s() - started;
+  run->ended = now_s();
   rd_kafka_topic_destroy(topic);
   rd_kafka_destroy(client);
-  return took;
+  return NULL;
 }
 
 void produce(void) {
@@ -97,23 +107,23 @@ void produce(void) {
   struct run *runs = calloc((size_t)producers, sizeof *runs);
   pthread_t *threads = calloc((size_t)producers, sizeof *threads);
   if (!runs || !threads) die("no memory");
+  if (pthread_barrier_init(&all_connected, NULL, (unsigned)producers)) die("no barrier");
   double cpu = cpu_s();
   for (int i = 0; i < producers; i++) {
     runs[i] = (struct run){.messages = messages / producers + (i < messages % producers),
-                           .deadline = seconds ? now_s() + (double)seconds : 0, .size = size,
+                           .seconds = seconds, .size = size,
                            .partitions = (int32_t)option_number("partitions", 1), .first_partition = i,
-                           .bytes_per_s = (double)option_number("rate", 0) / (double)producers};
+                           .keys = option_number("keys", 0), .bytes_per_s = (double)option_number("rate", 0) / (double)producers};
     if (pthread_create(&threads[i], NULL, produce_one, &runs[i])) die("no thread");
   }
   int64_t sent = 0;
-  double took = 0;
+  double started = 0, ended = 0;
   for (int i = 0; i < producers; i++) {
-    void *result;
-    pthread_join(threads[i], &result);
-    if (*(double *)result > took) took = *(double *)result;
+    pthread_join(threads[i], NULL);
+    if (i == 0 || runs[i].started < started) started = runs[i].started;
+    if (runs[i].ended > ended) ended = runs[i].ended;
     sent += runs[i].sent;
-    free(result);
   }
   printf("{\"messages\":%ld,\"bytes\":%ld,\"seconds\":%.6f,\"ended_at\":%.6f,\"client_cpu_s\":%.6f}\n", (long)sent,
-         (long)sent * (long)size, took, now_s(), cpu_s() - cpu);
+         (long)sent * (long)size, ended - started, ended, cpu_s() - cpu);
 }

@@ -73,6 +73,8 @@ func main() {
 		consume(ctx, bootstrap, rest[0], rest[1], rest[2], int(number(rest[3])), int32(number(rest[4])), int32(number(rest[5])))
 	case "offsets":
 		offsets(ctx, bootstrap, rest[0], int32(number(rest[1])), rest[2:])
+	case "move":
+		move(ctx, bootstrap, rest[0], rest[1], rest[2], int(number(rest[3])))
 	default:
 		must(fmt.Errorf("no verb %s", verb))
 	}

@@ -1,4 +1,4 @@
-"""Runs a Java suite (AdminSuite or GroupSuite) against a fresh broker, or against --bootstrap."""
+"""Runs one of the Java suites against a fresh broker, or against --bootstrap."""
 
 import argparse
 import subprocess
@@ -15,13 +15,18 @@ from checks import Suite  # noqa: E402
 from remote import Remote  # noqa: E402
 
 
+NAMES = {"AdminSuite": "java-admin", "GroupSuite": "java-groups", "TransactionSuite": "java-transactions"}
+# the clock of a transaction is looked at often enough for a test
+SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("suite", choices=("AdminSuite", "GroupSuite"))
+    options.add_argument("suite", choices=NAMES)
     options.add_argument("--bootstrap")
     chosen = options.parse_args()
-    suite = Suite({"AdminSuite": "java-admin", "GroupSuite": "java-groups"}[chosen.suite])
-    broker = Remote(chosen.bootstrap) if chosen.bootstrap else brokers.make()
+    suite = Suite(NAMES[chosen.suite])
+    broker = Remote(chosen.bootstrap) if chosen.bootstrap else brokers.make(SETTINGS)
     with suite.story(), broker:
         java = subprocess.Popen([*JAVA, chosen.suite, broker.bootstrap], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                 stdin=subprocess.DEVNULL, text=True,

@@ -123,7 +123,50 @@ async function offsets(topic, partition, ...timestamps) {
   })
 }
 
-const verbs = { create, produce, consume, offsets }
+// copies records in transactions that carry the group's offsets; every third is aborted
+async function move(from, to, group, count) {
+  const producer = kafka.producer({ transactionalId: `kafkajs-${group}`, idempotent: true, maxInFlightRequests: 1 })
+  const consumer = kafka.consumer({ groupId: group, maxWaitTimeInMs: 500, maxBytesPerPartition: 1000, readUncommitted: false })
+  await producer.connect()
+  await consumer.connect()
+  await consumer.subscribe({ topic: from, fromBeginning: true })
+  let moved = 0
+  let attempt = 0
+  await new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`${moved} of ${count} records after 60 s`)), 60000)
+    consumer.on(consumer.events.CRASH, (event) => reject(event.payload.error))
+    consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      eachBatch: async ({ batch, resolveOffset }) => {
+        const messages = batch.messages.slice(0, 20)
+        const last = messages[messages.length - 1].offset
+        const transaction = await producer.transaction()
+        await transaction.send({ topic: to, messages: messages.map(({ value }) => ({ value, partition: batch.partition })) })
+        const offsets = [{ partition: batch.partition, offset: String(Number(last) + 1) }]
+        await transaction.sendOffsets({ consumerGroupId: group, topics: [{ topic: from, partitions: offsets }] })
+        if (attempt++ % 3 === 2) {
+          await transaction.abort()
+          consumer.seek({ topic: from, partition: batch.partition, offset: messages[0].offset })
+          return
+        }
+        await transaction.commit()
+        resolveOffset(last)
+        moved += messages.length
+        if (moved === Number(count)) {
+          clearTimeout(timer)
+          resolve()
+        } else {
+          consumer.seek({ topic: from, partition: batch.partition, offset: String(Number(last) + 1) })
+        }
+      },
+    }).catch(reject)
+  })
+  await consumer.disconnect()
+  await producer.disconnect()
+}
+
+const verbs = { create, produce, consume, offsets, move }
 verbs[verb](...rest).then(
   () => process.exit(0),
   (error) => {

@@ -115,15 +115,23 @@ impl SealedLists {
         }
     }
 
-    /// All segments of a list, those that left the log included.
+    /// All segments of a list, those that left the log included. A fetch goes on when who asked first is gone:
+    /// the next one, who has little time as well, finds it done.
     pub(crate) async fn get(
-        &self,
-        keys: &PartitionKeys,
+        self: &Arc<Self>,
+        keys: &Arc<PartitionKeys>,
         pointer: &SealedPointer,
     ) -> Result<Arc<Vec<SegmentEntry>>, TieringError> {
         let slot = self.slot(pointer.uuid);
-        let list = slot.get_or_try_init(|| self.fetch(keys, pointer)).await?;
-        Ok(Arc::clone(list))
+        if let Some(list) = slot.get() {
+            return Ok(Arc::clone(list));
+        }
+        let (this, keys, pointer) = (Arc::clone(self), Arc::clone(keys), pointer.clone());
+        let fetch = tokio::spawn(async move {
+            let list = slot.get_or_try_init(|| this.fetch(&keys, &pointer)).await?;
+            Ok(Arc::clone(list))
+        });
+        fetch.await.unwrap_or(Err(TieringError::Cancelled))
     }
 
     fn slot(&self, uuid: Uuid) -> Slot {

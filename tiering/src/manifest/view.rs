@@ -148,9 +148,11 @@ impl ManifestView {
         Ok(self.manifest.inline.iter().find(fits).cloned())
     }
 
-    /// The first of the segments with the greatest timestamp (O-9); `None` without any timestamp.
+    /// Of the segments that begin at or above `from` the first with the greatest timestamp (O-9);
+    /// `None` without any timestamp.
     pub(crate) async fn segment_with_max_timestamp(
         &self,
+        from: Offset,
     ) -> Result<Option<SegmentEntry>, TieringError> {
         let mut best: Option<SegmentEntry> = None;
         let better = |best: &Option<SegmentEntry>, timestamp: i64| {
@@ -163,35 +165,44 @@ impl ManifestView {
             if better(&best, pointer.max_timestamp) {
                 let list = self.lists.get(&self.keys, pointer).await?;
                 for entry in live(pointer, &list) {
-                    if better(&best, entry.max_timestamp) {
+                    if entry.base_offset >= from && better(&best, entry.max_timestamp) {
                         best = Some(entry.clone());
                     }
                 }
             }
         }
         for entry in &self.manifest.inline {
-            if better(&best, entry.max_timestamp) {
+            if entry.base_offset >= from && better(&best, entry.max_timestamp) {
                 best = Some(entry.clone());
             }
         }
         Ok(best)
     }
 
-    /// Segments with aborted transactions that end at or above `from`, oldest first.
+    /// Where segments with aborted transactions at or above `from` are listed, oldest first; the last source is
+    /// the manifest itself.
+    pub(crate) fn sources_of_aborted(
+        &self,
+        from: Offset,
+    ) -> impl Iterator<Item = Option<&SealedPointer>> {
+        let fits = move |list: &&SealedPointer| list.has_aborted && list.last_offset >= from;
+        let sealed = self.manifest.sealed.iter().filter(fits);
+        sealed.map(Some).chain([None])
+    }
+
+    /// Those segments of one source, oldest first.
     pub(crate) async fn segments_with_aborted(
         &self,
+        source: Option<&SealedPointer>,
         from: Offset,
     ) -> Result<Vec<SegmentEntry>, TieringError> {
         let fits = |entry: &&SegmentEntry| entry.has_aborted && entry.last_offset >= from;
-        let mut found = Vec::new();
-        for pointer in &self.manifest.sealed {
-            if pointer.has_aborted && pointer.last_offset >= from {
-                let list = self.lists.get(&self.keys, pointer).await?;
-                found.extend(live(pointer, &list).iter().filter(fits).cloned());
-            }
-        }
-        found.extend(self.manifest.inline.iter().filter(fits).cloned());
-        Ok(found)
+        let Some(pointer) = source else {
+            let inline = self.manifest.inline.iter();
+            return Ok(inline.filter(fits).cloned().collect());
+        };
+        let list = self.lists.get(&self.keys, pointer).await?;
+        Ok(live(pointer, &list).iter().filter(fits).cloned().collect())
     }
 
     /// The segments of one sealed list that are still part of the log.

@@ -9,20 +9,27 @@ use crate::read::lookup::{self, TimestampedOffset};
 use crate::segment_object::{AbortedTransaction, EpochStart};
 
 impl RemotePartition {
-    /// The first record with a timestamp at or above `timestamp`; `None` when there is none in the
-    /// cold tier, so the local log must be asked (O-5, S-16).
+    /// The first record at or above both `timestamp` and the offset `from`; `None` when there is
+    /// none in the cold tier, so the local log must be asked (O-5, S-16).
     pub async fn offset_for_timestamp(
         &self,
         timestamp: i64,
+        from: Offset,
     ) -> Result<Option<TimestampedOffset>, TieringError> {
         let view = self.view();
-        let from = view.log_start_offset();
+        let from = from.max(view.log_start_offset());
         lookup::offset_for_timestamp(&self.shared.fetcher, &self.keys, &view, timestamp, from).await
     }
 
-    /// The first record with the greatest timestamp of the cold tier (O-9).
-    pub async fn max_timestamp(&self) -> Result<Option<TimestampedOffset>, TieringError> {
-        lookup::max_timestamp(&self.shared.fetcher, &self.keys, &self.view()).await
+    /// Of the records of the cold tier at or above the offset `from` the first with the greatest
+    /// timestamp (O-9).
+    pub async fn max_timestamp(
+        &self,
+        from: Offset,
+    ) -> Result<Option<TimestampedOffset>, TieringError> {
+        let view = self.view();
+        let from = from.max(view.log_start_offset());
+        lookup::max_timestamp(&self.shared.fetcher, &self.keys, &view, from).await
     }
 
     /// Aborted transactions that touch offsets from `from` to `upper` (exclusive), by their first
@@ -32,19 +39,31 @@ impl RemotePartition {
         from: Offset,
         upper: Offset,
     ) -> Result<(Vec<AbortedTransaction>, bool), TieringError> {
+        let view = self.view();
+        // What expired is not listed any more: without it, its records would pass for committed.
+        if from < view.log_start_offset() {
+            return Err(TieringError::OutOfRange {
+                offset: from,
+                log_start_offset: view.log_start_offset(),
+                end_offset: view.end_offset().unwrap_or(view.log_start_offset()),
+            });
+        }
         let mut found = Vec::new();
         let mut complete = false;
-        for entry in self.view().segments_with_aborted(from).await? {
-            let segment = self.shared.fetcher.segment(&self.keys, entry);
-            let tail = self.shared.fetcher.tail(&segment).await?;
-            for transaction in &tail.aborted {
-                if transaction.last_offset >= from && transaction.first_offset < upper {
-                    found.push(*transaction);
+        let mut sources = view.sources_of_aborted(from);
+        while let Some(source) = sources.next().filter(|_| !complete) {
+            for entry in view.segments_with_aborted(source, from).await? {
+                let segment = self.shared.fetcher.segment(&self.keys, entry);
+                let tail = self.shared.fetcher.tail(&segment).await?;
+                for transaction in &tail.aborted {
+                    if transaction.last_offset >= from && transaction.first_offset < upper {
+                        found.push(*transaction);
+                    }
+                    complete |= transaction.last_stable_offset >= upper;
                 }
-                complete |= transaction.last_stable_offset >= upper;
-            }
-            if complete {
-                break;
+                if complete {
+                    break;
+                }
             }
         }
         found.sort_by_key(|transaction| transaction.first_offset);

@@ -10,6 +10,9 @@ use crate::read::fill::SegmentRef;
 use crate::read::read_ahead::{Ended, Stream};
 use crate::read::reader::SegmentReader;
 
+/// Whoever takes this much at once replays: consumers fetch a megabyte of a partition by default.
+const A_LOT_BYTES: usize = 512 << 10;
+
 impl RemotePartition {
     /// Whole batches from the one that holds `offset` on, `max_bytes` at most, but with `min_one`
     /// at least one. Empty when the first is too large, and behind the last batch of the tier.
@@ -70,6 +73,7 @@ impl RemotePartition {
                 next_offset: read.end_offset,
                 segment: &segment,
                 position,
+                took_a_lot: read.size_in_bytes >= A_LOT_BYTES,
                 waited,
                 handles,
             };

@@ -54,6 +54,9 @@ impl RemotePartition {
             may_follow(&self.chain.manifest(), source.base_offset(), next_offset)?;
         }
         self.chain.check_fence()?;
+        if self.chain.manifest().deleted {
+            return Err(TieringError::Deleted);
+        }
         let uploader = Uploader {
             bucket: &self.shared.fetcher.bucket,
             keys: &self.keys,

@@ -51,6 +51,23 @@ impl ByteBudget {
         })
     }
 
+    /// A share for each size, if all of them are there now.
+    pub(crate) fn try_acquire_each(&self, sizes: &[u64]) -> Option<Vec<BytePermit>> {
+        let units: Vec<u32> = sizes.iter().map(|size| self.units(*size)).collect();
+        let all = units
+            .iter()
+            .try_fold(0_u32, |sum, one| sum.checked_add(*one))?;
+        if all > self.total || self.total == 0 {
+            return None;
+        }
+        let permits = Arc::clone(&self.permits);
+        let mut all = permits.try_acquire_many_owned(all).ok()?;
+        let shares = units.into_iter().map(|units| BytePermit {
+            _permit: all.split(units as usize),
+        });
+        Some(shares.collect())
+    }
+
     fn units(&self, bytes: u64) -> u32 {
         u32::try_from(bytes.div_ceil(UNIT))
             .unwrap_or(u32::MAX)
@@ -73,5 +90,17 @@ mod tests {
         drop(all);
         assert!(budget.try_acquire(1).is_some());
         assert!(ByteBudget::new(0).try_acquire(1).is_none());
+    }
+
+    #[test]
+    fn several_shares_are_taken_together_and_come_back_one_by_one() {
+        let budget = ByteBudget::new(10 * 1024);
+        assert!(budget.try_acquire_each(&[6 * 1024, 5 * 1024]).is_none());
+        let mut shares = budget.try_acquire_each(&[6 * 1024, 4 * 1024]).unwrap();
+        assert!(budget.try_acquire(1).is_none());
+        shares.remove(0);
+        assert!(budget.try_acquire(6 * 1024 + 1).is_none());
+        assert!(budget.try_acquire(6 * 1024).is_some());
+        assert!(ByteBudget::new(0).try_acquire_each(&[1]).is_none());
     }
 }

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use foyer::{
     BlockEngineConfig, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder,
-    HybridCachePolicy, PsyncIoEngineConfig, RecoverMode, S3FifoConfig, Source,
+    HybridCachePolicy, PsyncIoEngineConfig, RecoverMode, S3FifoConfig, Source, StorageFilter,
 };
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
+use super::admission::SecondFetch;
 use super::plan::ChunkKey;
 use crate::error::TieringError;
 use crate::metrics::TieringMetrics;
@@ -97,6 +98,13 @@ impl ChunkCache {
         Self {
             inner: Arc::new(inner),
         }
+    }
+
+    /// False when a read of the chunk would have to fetch it from the bucket, as far as can be told at once.
+    pub(crate) fn is_near(&self, key: &ChunkKey) -> bool {
+        let cached = |hybrid: &Hybrid| hybrid.contains(key);
+        self.inner.in_flight.lock().contains_key(key)
+            || matches!(self.inner.hybrid.get(), Some(Some(hybrid)) if cached(hybrid))
     }
 
     /// The chunk under `key`; `fetch` gets it from the bucket, checked, if it is nowhere. Must be
@@ -249,6 +257,7 @@ async fn build(options: &ChunkCacheOptions, on_disk: bool) -> foyer::Result<Hybr
     let engine = BlockEngineConfig::new(device)
         .with_block_size(block)
         .with_buffer_pool_size(BUFFER_POOL_BYTES.min(disk.max(block)))
+        .with_admission_filter(StorageFilter::new().with_condition(SecondFetch::default()))
         .with_submit_queue_size_threshold(SUBMIT_QUEUE_BYTES.min(disk.max(block)))
         .with_indexer_shards(4);
     builder

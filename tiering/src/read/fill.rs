@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::budget::ByteBudget;
 use super::chunk_cache::{ChunkCache, ChunkHandle};
 use super::plan::{Cut, Part};
+use super::run::Piece;
 use crate::error::TieringError;
 use crate::key::PartitionKeys;
 use crate::manifest::SegmentEntry;
@@ -32,6 +33,8 @@ pub(crate) struct Fetcher {
     /// Bytes of fills in flight.
     pub(crate) fill_budget: ByteBudget,
     pub(crate) chunk_bytes: u64,
+    /// Bytes of chunks that one request brings, at most.
+    pub(crate) run_bytes: u64,
     pub(crate) metrics: TieringMetrics,
 }
 
@@ -56,10 +59,24 @@ impl Fetcher {
 
     /// The bytes of a part, checked; there or on their way.
     pub(crate) fn part(&self, segment: &SegmentRef, part: Part) -> ChunkHandle {
+        self.handle(segment, part, None)
+    }
+
+    /// The same of a part that a run brings, if nobody else does.
+    pub(crate) fn part_of_run(
+        &self,
+        segment: &SegmentRef,
+        part: Part,
+        piece: Piece,
+    ) -> ChunkHandle {
+        self.handle(segment, part, Some(piece))
+    }
+
+    fn handle(&self, segment: &SegmentRef, part: Part, piece: Option<Piece>) -> ChunkHandle {
         let this = self.clone();
         let segment = segment.clone();
         self.cache.get(segment.cut.key(part), move || async move {
-            this.fetch(segment, part).await
+            this.fetch(segment, part, piece).await
         })
     }
 
@@ -94,11 +111,12 @@ impl Fetcher {
         self,
         segment: SegmentRef,
         part: Part,
+        mut piece: Option<Piece>,
     ) -> BoxFuture<'static, Result<Bytes, TieringError>> {
         async move {
             let mut damage = None;
             for _ in 0..2 {
-                match self.fetch_once(&segment, part).await? {
+                match self.fetch_once(&segment, part, piece.take()).await? {
                     Ok(bytes) => return Ok(bytes),
                     Err(error) => {
                         tracing::warn!(key = %segment.key, ?part, %error, "damaged bytes from the store");
@@ -136,19 +154,40 @@ impl Fetcher {
         }
     }
 
+    /// What a run brings, or else a request of its own.
+    async fn bytes(
+        &self,
+        segment: &SegmentRef,
+        part: Part,
+        piece: Option<Piece>,
+    ) -> Result<Result<RangeRead, DecodeError>, TieringError> {
+        if let Some(piece) = piece
+            && let Ok(read) = piece.await
+        {
+            return Ok(Ok(read));
+        }
+        let range = segment.cut.range(part);
+        // Tails take no share: chunks that hold theirs wait for tails.
+        let _share = match part {
+            Part::Tail => None,
+            _ => Some(
+                self.fill_budget
+                    .acquire(range.end.saturating_sub(range.start))
+                    .await,
+            ),
+        };
+        self.range(segment, range).await
+    }
+
     async fn fetch_once(
         &self,
         segment: &SegmentRef,
         part: Part,
+        piece: Option<Piece>,
     ) -> Result<Result<Bytes, DecodeError>, TieringError> {
         let range = segment.cut.range(part);
         let want = range.end.saturating_sub(range.start);
-        // Tails take no share: chunks that hold theirs wait for tails.
-        let _share = match part {
-            Part::Tail => None,
-            _ => Some(self.fill_budget.acquire(want).await),
-        };
-        let read = self.range(segment, range.clone());
+        let read = self.bytes(segment, part, piece);
         let (read, tail) = match part {
             // Side by side, so the first read of a segment does not wait twice.
             Part::Chunk(_) => {

@@ -1,18 +1,17 @@
 //! Lookups that end at a record: by time, and the greatest time. Rules: O-5, O-9, S-16.
 
-use std::ops::ControlFlow;
-
 use bytes::Bytes;
 use strandline_records::{
-    Batch, BatchError, BatchHeader, RecordPosition, max_timestamp_record, walk,
+    Batch, BatchError, BatchHeader, Compression, RecordPosition, first_record_at_or_after,
+    max_timestamp_record,
 };
-use strandline_types::{LeaderEpoch, Offset};
+use strandline_types::{LeaderEpoch, NO_TIMESTAMP, Offset};
 
 use super::fill::{Fetcher, SegmentRef};
 use super::reader::SegmentReader;
 use crate::error::TieringError;
 use crate::key::PartitionKeys;
-use crate::manifest::ManifestView;
+use crate::manifest::{ManifestView, SegmentEntry};
 
 /// A record found by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +48,10 @@ pub(crate) async fn offset_for_timestamp(
             header.max_timestamp >= timestamp && header.last_offset() >= from
         };
         while let Some((header, bytes)) = reader.next_batch(fits).await? {
-            let found = in_batch(&segment, &header, bytes, |batch| {
-                first_record(batch, timestamp, from)
-            })?;
+            let found = in_batch(&segment, &header, bytes, move |batch| {
+                first_record_at_or_after(batch, timestamp, from, MAX_DECOMPRESSED_BYTES)
+            });
+            let found = found.await?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -62,66 +62,92 @@ pub(crate) async fn offset_for_timestamp(
     Ok(None)
 }
 
-/// The first record with the greatest timestamp; `None` without any timestamp.
+/// The first record at or above `from` with the greatest timestamp; `None` without any timestamp.
 pub(crate) async fn max_timestamp(
     fetcher: &Fetcher,
     keys: &PartitionKeys,
     view: &ManifestView,
+    from: Offset,
 ) -> Result<Option<TimestampedOffset>, TieringError> {
-    let Some(entry) = view.segment_with_max_timestamp().await? else {
-        return Ok(None);
-    };
-    let greatest = entry.max_timestamp;
-    let segment = fetcher.segment(keys, entry);
-    let position = fetcher
-        .tail(&segment)
-        .await?
-        .position_for_timestamp(greatest);
-    let mut reader = SegmentReader::new(fetcher, &segment, None, position);
-    let fits = |header: &BatchHeader| header.max_timestamp >= greatest;
-    match reader.next_batch(fits).await? {
-        Some((header, bytes)) => in_batch(&segment, &header, bytes, |batch| {
-            max_timestamp_record(batch, MAX_DECOMPRESSED_BYTES)
-        }),
-        None => Ok(None),
+    let (mut best, mut whole_from) = (None, from);
+    let first = view.segment_for_offset(from).await?;
+    if let Some(entry) = first.filter(|entry| entry.base_offset < from) {
+        // Some of its records are deleted.
+        whole_from = entry.next_offset();
+        best = greatest_in(fetcher, keys, entry, from).await?;
+    }
+    let so_far = best.map_or(NO_TIMESTAMP, |found| found.timestamp);
+    let greatest = view.segment_with_max_timestamp(whole_from).await?;
+    match greatest.filter(|entry| entry.max_timestamp > so_far) {
+        Some(entry) => greatest_in(fetcher, keys, entry, from).await,
+        None => Ok(best),
     }
 }
 
+/// The first record of a segment at or above `from` with the greatest timestamp.
+async fn greatest_in(
+    fetcher: &Fetcher,
+    keys: &PartitionKeys,
+    entry: SegmentEntry,
+    from: Offset,
+) -> Result<Option<TimestampedOffset>, TieringError> {
+    let (greatest, is_whole) = (entry.max_timestamp, entry.base_offset >= from);
+    let segment = fetcher.segment(keys, entry);
+    let position = if is_whole {
+        let tail = fetcher.tail(&segment).await?;
+        tail.position_for_timestamp(greatest)
+    } else {
+        0
+    };
+    let mut reader = SegmentReader::new(fetcher, &segment, None, position);
+    let mut best: Option<TimestampedOffset> = None;
+    loop {
+        let so_far = best.map_or(NO_TIMESTAMP, |found| found.timestamp);
+        // Of a whole segment the first batch that names it has it.
+        let least = if is_whole { greatest } else { so_far + 1 };
+        let fits =
+            |header: &BatchHeader| header.max_timestamp >= least && header.last_offset() >= from;
+        let Some((header, bytes)) = reader.next_batch(fits).await? else {
+            return Ok(best);
+        };
+        let found = in_batch(&segment, &header, bytes, move |batch| {
+            max_timestamp_record(batch, from, MAX_DECOMPRESSED_BYTES)
+        });
+        let found = found.await?;
+        best = found.filter(|f| f.timestamp > so_far).or(best);
+        if is_whole || best.is_some_and(|found| found.timestamp >= greatest) {
+            return Ok(best);
+        }
+    }
+}
+
+/// A batch of more bytes, or a compressed one, is not looked into on a thread that serves connections.
+const INLINE_BYTES: usize = 16 << 10;
+
 /// Finds a record of one batch; `find` looks into it.
-fn in_batch(
+async fn in_batch(
     segment: &SegmentRef,
     header: &BatchHeader,
     bytes: Bytes,
-    find: impl FnOnce(&Batch) -> Result<Option<RecordPosition>, BatchError>,
+    find: impl FnOnce(&Batch) -> Result<Option<RecordPosition>, BatchError> + Send + 'static,
 ) -> Result<Option<TimestampedOffset>, TieringError> {
-    let found = Batch::from_bytes(bytes)
-        .and_then(|batch| find(&batch))
-        .map_err(|error| {
-            let why = format!("batch at {}: {error}", header.base_offset);
-            TieringError::corrupt(&segment.key, why)
-        })?;
+    let is_small = bytes.len() <= INLINE_BYTES;
+    let is_plain = header.attributes.compression() == Ok(Compression::None);
+    let look = move || Batch::from_bytes(bytes).and_then(|batch| find(&batch));
+    let found = if is_small && is_plain {
+        look()
+    } else {
+        tokio::task::spawn_blocking(look)
+            .await
+            .map_err(|_| TieringError::Cancelled)?
+    };
+    let found = found.map_err(|error| {
+        let why = format!("batch at {}: {error}", header.base_offset);
+        TieringError::corrupt(&segment.key, why)
+    })?;
     Ok(found.map(|record| TimestampedOffset {
         offset: record.offset,
         timestamp: record.timestamp,
         leader_epoch: header.partition_leader_epoch,
     }))
-}
-
-fn first_record(
-    batch: &Batch,
-    timestamp: i64,
-    from: Offset,
-) -> Result<Option<RecordPosition>, BatchError> {
-    let mut found = None;
-    walk(batch, MAX_DECOMPRESSED_BYTES, |head| {
-        if head.timestamp < timestamp || head.offset < from {
-            return ControlFlow::Continue(());
-        }
-        found = Some(RecordPosition {
-            offset: head.offset,
-            timestamp: head.timestamp,
-        });
-        ControlFlow::Break(())
-    })?;
-    Ok(found)
 }

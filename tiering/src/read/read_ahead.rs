@@ -22,8 +22,10 @@ use crate::manifest::ManifestView;
 
 /// Readers of one partition that are told apart.
 const MAX_STREAMS: usize = 16;
-/// Reads in a row before anything is fetched ahead.
+/// Reads in a row before anything is fetched ahead of a reader of little.
 const SEQUENTIAL: u32 = 2;
+/// Chunks that the window begins with.
+const FIRST_CHUNKS: u64 = 2;
 const IDLE: Duration = Duration::from_secs(10);
 
 /// One sequential reader.
@@ -139,13 +141,15 @@ impl ReadAhead {
         stream.reads = stream.reads.saturating_add(1);
         stream.used = Instant::now();
         let chunk = read.segment.cut.chunk_bytes;
-        if stream.reads >= SEQUENTIAL {
+        let is_sequential = stream.reads >= SEQUENTIAL || read.took_a_lot;
+        if is_sequential {
             let grown = if read.waited {
                 stream.window.saturating_mul(2)
             } else {
                 stream.window
             };
-            stream.window = grown.clamp(chunk, self.max_window.max(chunk));
+            let widest = self.max_window.max(chunk);
+            stream.window = grown.clamp(widest.min(chunk * FIRST_CHUNKS), widest);
         }
         if read.position < read.segment.cut.log_bytes {
             stream.at = Some((read.segment.entry.uuid, read.position));
@@ -163,7 +167,7 @@ impl ReadAhead {
             let done = read.segment.entry.base_offset;
             stream.held.retain(|held| held.place.0 > done);
         }
-        if stream.reads >= SEQUENTIAL && self.max_window > 0 {
+        if is_sequential && self.max_window > 0 {
             self.fetch_ahead(&mut stream, fetcher, keys, view, &read)
                 .await?;
         }
@@ -179,26 +183,50 @@ impl ReadAhead {
         view: &ManifestView,
         read: &Ended<'_>,
     ) -> Result<(), TieringError> {
-        let mut left = stream.window;
-        let mut segment = read.segment.clone();
-        let mut position = read.position;
-        while left > 0 {
-            for part in segment.cut.parts(position, left) {
-                if !self.hold(stream, &segment, part, || fetcher.part(&segment, part)) {
-                    return Ok(());
-                }
-            }
-            let covered = segment.cut.log_bytes.saturating_sub(position);
-            if covered >= left {
+        let chunk = read.segment.cut.chunk_bytes;
+        // At least two runs are on their way at any time once the window is wide.
+        let run = fetcher.run_bytes.min(stream.window / 2).max(chunk);
+        let reach = stream.window + run - chunk;
+        let (missing, has_more) = missing(stream, fetcher, keys, view, read, reach).await?;
+        let bytes: u64 = missing.iter().map(|missing| missing.bytes).sum();
+        let is_urgent = missing.first().is_some_and(|m| m.ahead < stream.window / 2);
+        // Chunks gather until they make a run, unless the reader comes near or none will follow.
+        if run > chunk && bytes < run && has_more && !is_urgent {
+            return Ok(());
+        }
+        for some in runs(&missing, run) {
+            if !self.hold_run(stream, fetcher, some) {
                 return Ok(());
             }
-            left -= covered;
-            let next = view.segment_for_offset(segment.entry.next_offset()).await?;
-            let Some(next) = next else { return Ok(()) };
-            segment = fetcher.segment(keys, next);
-            position = 0;
         }
         Ok(())
+    }
+
+    /// False when the budget is used up.
+    fn hold_run(&self, stream: &mut Stream, fetcher: &Fetcher, run: &[Missing]) -> bool {
+        let sizes: Vec<u64> = run.iter().map(|missing| missing.bytes).collect();
+        let Some(first) = run.first() else {
+            return true;
+        };
+        let Some(permits) = self.budget.try_acquire_each(&sizes) else {
+            // Better a single chunk than nothing for a reader that is about to wait.
+            if run.len() > 1 && first.ahead < first.bytes {
+                self.hold_run(stream, fetcher, &run[..1]);
+            }
+            return false;
+        };
+        let segment = &first.segment;
+        let parts: Vec<Part> = run.iter().map(|missing| missing.part).collect();
+        let handles = fetcher.parts(segment, &parts);
+        for ((part, handle), permit) in parts.into_iter().zip(handles).zip(permits) {
+            stream.held.push(Held {
+                key: segment.cut.key(part),
+                place: place(segment, part),
+                handle,
+                _permit: permit,
+            });
+        }
+        true
     }
 
     /// False when the budget is used up.
@@ -266,14 +294,119 @@ async fn reap(readers: Weak<ReadAhead>) {
     }
 }
 
+/// A part that the window covers and the reader does not hold.
+#[derive(Debug)]
+struct Missing {
+    segment: SegmentRef,
+    part: Part,
+    bytes: u64,
+    /// Bytes between the reader and the part.
+    ahead: u64,
+}
+
+/// What is missing of the next `reach` bytes, and whether the tier goes on behind them.
+async fn missing(
+    stream: &Stream,
+    fetcher: &Fetcher,
+    keys: &PartitionKeys,
+    view: &ManifestView,
+    read: &Ended<'_>,
+    reach: u64,
+) -> Result<(Vec<Missing>, bool), TieringError> {
+    let mut found = Vec::new();
+    let mut segment = read.segment.clone();
+    let (mut position, mut ahead) = (read.position, 0);
+    loop {
+        for part in segment.cut.parts(position, reach - ahead) {
+            let key = segment.cut.key(part);
+            if stream.held.iter().all(|held| held.key != key) {
+                let range = segment.cut.range(part);
+                found.push(Missing {
+                    segment: segment.clone(),
+                    part,
+                    bytes: range.end - range.start,
+                    ahead: ahead + range.start.saturating_sub(position),
+                });
+            }
+        }
+        ahead += segment.cut.log_bytes.saturating_sub(position);
+        if ahead >= reach {
+            return Ok((found, true));
+        }
+        let next = view.segment_for_offset(segment.entry.next_offset()).await?;
+        let Some(next) = next else {
+            return Ok((found, false));
+        };
+        segment = fetcher.segment(keys, next);
+        position = 0;
+    }
+}
+
+/// Parts that one request can bring: of one segment, one behind the other, `run_bytes` together at most.
+fn runs(missing: &[Missing], run_bytes: u64) -> impl Iterator<Item = &[Missing]> {
+    let mut bytes = 0;
+    missing.chunk_by(move |a, b| {
+        bytes = bytes.max(a.bytes) + b.bytes;
+        let follow = match (a.part, b.part) {
+            (Part::Chunk(a), Part::Chunk(b)) => a + 1 == b,
+            _ => false,
+        };
+        let joined = follow && a.segment.entry.uuid == b.segment.entry.uuid && bytes <= run_bytes;
+        if !joined {
+            bytes = 0;
+        }
+        joined
+    })
+}
+
 /// How a read ended.
 #[derive(Debug)]
 pub(crate) struct Ended<'a> {
     pub(crate) next_offset: Offset,
     pub(crate) segment: &'a SegmentRef,
     pub(crate) position: u64,
+    /// It got as much as a reader asks for who wants all there is.
+    pub(crate) took_a_lot: bool,
     /// It had to wait for a chunk.
     pub(crate) waited: bool,
     /// Chunks of the segment that were begun, from the one that was read last on.
     pub(crate) handles: Vec<(Part, ChunkHandle)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::tests_support::entry;
+    use crate::read::plan::Cut;
+
+    fn missing(base_offset: Offset, parts: &[Part]) -> Vec<Missing> {
+        let entry = entry(base_offset, base_offset + 9);
+        let cut = Cut::of(&entry, 64);
+        let segment = SegmentRef {
+            entry: Arc::new(entry),
+            key: "key".into(),
+            cut,
+        };
+        let missing = |part: &Part| Missing {
+            segment: segment.clone(),
+            part: *part,
+            bytes: 10,
+            ahead: 0,
+        };
+        parts.iter().map(missing).collect()
+    }
+
+    #[test]
+    fn a_run_is_of_one_segment_without_gaps_and_no_longer_than_it_may_be() {
+        use Part::{Chunk, Whole};
+        let mut all = missing(0, &[Chunk(1), Chunk(2), Chunk(3), Chunk(4), Chunk(6)]);
+        all.extend(missing(10, &[Chunk(7), Chunk(8)]));
+        all.extend(missing(20, &[Whole]));
+        all.extend(missing(30, &[Whole]));
+        let lengths = |run_bytes| runs(&all, run_bytes).map(<[_]>::len).collect::<Vec<_>>();
+        assert_eq!(lengths(1000), [4, 1, 2, 1, 1]);
+        assert_eq!(lengths(30), [3, 1, 1, 2, 1, 1]);
+        assert_eq!(lengths(20), [2, 2, 1, 2, 1, 1]);
+        assert_eq!(lengths(0), [1; 9]);
+    }
 }

@@ -1,4 +1,5 @@
-//! The chunk cache on disk: it survives a restart, and what is damaged in it is fetched again.
+//! The chunk cache on disk: it takes what was fetched twice, survives a restart, and what is damaged in it is
+//! fetched again.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ fn with_disk(bucket: &Arc<Bucket>, dir: &std::path::Path) -> RemoteTierOptions {
     let mut options = small(bucket);
     options.cache_dir = dir.join("cache");
     options.cache_disk_bytes = Some(64 << 20);
+    options.cache_memory_bytes = 4 << 10;
     options.read_ahead_max_bytes = 0;
     options
 }
@@ -38,6 +40,14 @@ async fn a_restart_finds_the_chunks_on_disk_and_damage_is_a_miss() {
         .await;
     let all = replay(&store, &first, &log).await;
     assert!(all > 10, "{all}");
+    // A replay passes through the memory and leaves nothing on the disk; the next one does.
+    let again = replay(&store, &first, &log).await;
+    assert!(again > all / 2, "{again} of {all}");
+    let missing = replay(&store, &first, &log).await;
+    assert!(
+        missing <= all - again,
+        "{missing} of {all}, {again} were fetched twice"
+    );
     assert_eq!(replay(&store, &first, &log).await, 0);
     first.close().await;
 

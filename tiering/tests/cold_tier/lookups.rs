@@ -35,6 +35,7 @@ proptest! {
             prop::collection::vec((1_usize..5, 0_i64..60), 1..8),
             1..7,
         ),
+        from in 0_i64..40,
     ) {
         let segments: Vec<Vec<Spec>> = segments
             .iter()
@@ -51,15 +52,17 @@ proptest! {
             let (_, bucket) = faulty();
             let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
             log.upload(&partition).await;
-            let all = all_records(&log);
+            // Also where the log begins inside a batch.
+            let all = all_records(&log).into_iter();
+            let all: Vec<_> = all.filter(|(offset, _)| *offset >= from).collect();
             for timestamp in 0..70 {
                 let expected = all.iter().find(|(_, t)| *t >= timestamp).copied();
-                let found = partition.offset_for_timestamp(timestamp).await.unwrap();
+                let found = partition.offset_for_timestamp(timestamp, from).await.unwrap();
                 assert_eq!(found.map(|f| (f.offset, f.timestamp)), expected, "time {timestamp}");
             }
-            let greatest = all.iter().map(|(_, t)| *t).max().unwrap();
-            let expected = all.iter().find(|(_, t)| *t == greatest).copied();
-            let found = partition.max_timestamp().await.unwrap();
+            let greatest = all.iter().map(|(_, t)| *t).max();
+            let expected = all.iter().find(|(_, t)| Some(*t) == greatest).copied();
+            let found = partition.max_timestamp(from).await.unwrap();
             assert_eq!(found.map(|f| (f.offset, f.timestamp)), expected);
         });
     }
@@ -69,8 +72,8 @@ proptest! {
 async fn nothing_is_found_in_an_empty_tier() {
     let (_, bucket) = faulty();
     let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
-    assert_eq!(partition.offset_for_timestamp(0).await.unwrap(), None);
-    assert_eq!(partition.max_timestamp().await.unwrap(), None);
+    assert_eq!(partition.offset_for_timestamp(0, 0).await.unwrap(), None);
+    assert_eq!(partition.max_timestamp(0).await.unwrap(), None);
     assert_eq!(partition.view().epoch_for_offset(0), None);
     assert_eq!(partition.view().end_offset_for_epoch(0), None);
 }
@@ -102,7 +105,7 @@ async fn epochs_are_known_from_the_batches() {
     assert_eq!(view.end_offset_for_epoch(1), Some((0, 20)));
     assert_eq!(view.end_offset_for_epoch(2), Some((2, 40)));
     assert_eq!(view.end_offset_for_epoch(9), Some((5, 60)));
-    let found = partition.offset_for_timestamp(0).await.unwrap();
+    let found = partition.offset_for_timestamp(0, 0).await.unwrap();
     assert_eq!(
         found,
         Some(TimestampedOffset {

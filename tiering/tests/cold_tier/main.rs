@@ -35,8 +35,8 @@ fn futures_can_be_spawned(
     can(partition.refresh());
     can(partition.upload(source, 0, 0));
     can(partition.read(0, 1, true));
-    can(partition.offset_for_timestamp(0));
-    can(partition.max_timestamp());
+    can(partition.offset_for_timestamp(0, 0));
+    can(partition.max_timestamp(0));
     can(partition.aborted_transactions(0, 1));
     can(partition.state_at(0));
     can(partition.expire(0, request));

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use prometheus_client::registry::Registry;
+
 use proptest::prelude::*;
 use strandline_bucket::faulty::{Fault, On};
 use strandline_records::Compression;
@@ -79,10 +81,13 @@ proptest! {
         max_bytes in 1_usize..6000,
         memory in prop_oneof![Just(0_u64), Just(1 << 20)],
         budget in prop_oneof![Just(0_u64), Just(4 << 10), Just(1 << 20)],
+        run in prop_oneof![Just(0_u64), Just(2 << 10), Just(5 << 10), Just(1 << 20)],
+        window in prop_oneof![Just(1_u64 << 10), Just(16 << 10), Just(1 << 20)],
     ) {
         block_on(async {
             let (_, bucket) = faulty();
             let mut options = small(&bucket);
+            (options.run_bytes, options.read_ahead_max_bytes) = (Some(run), window);
             (options.cache_memory_bytes, options.read_ahead_budget_bytes) = (memory, budget);
             let partition = tier(options).open_partition(id(0), 0).await.unwrap();
             log.upload(&partition).await;
@@ -249,4 +254,75 @@ async fn a_replay_fetches_each_chunk_once_without_cache() {
     let gets = store.gets() - before;
     // The indexes of four segments, and the list that they are in.
     assert_eq!(gets, chunks + 4 + 1);
+}
+
+/// Reads everything in steps of `max_bytes`; the GETs that this took.
+async fn replay(
+    log: &Log,
+    store: &strandline_bucket::faulty::FaultyStore,
+    partition: &strandline_tiering::RemotePartition,
+    max_bytes: usize,
+) -> u64 {
+    let (before, mut offset) = (store.gets(), 0);
+    while offset < log.next {
+        offset = assert_reads(partition, log, offset, max_bytes, true).await;
+    }
+    store.gets() - before
+}
+
+// Chunks that follow each other come in one request, and each of them once.
+#[tokio::test]
+async fn a_replay_asks_for_runs_of_chunks() {
+    let (store, bucket) = faulty();
+    let log = Log::regular(4, 64);
+    let chunks: u64 = (0..4)
+        .map(|at| (log.source(at).bytes.len() as u64).div_ceil(1024))
+        .sum();
+    let bytes: u64 = (0..4).map(|at| log.source(at).bytes.len() as u64).sum();
+    let mut gets = Vec::new();
+    for run in [0, 2 << 10, 8 << 10] {
+        let mut options = small(&bucket);
+        (options.run_bytes, options.cache_memory_bytes) = (Some(run), 0);
+        let mut registry = Registry::default();
+        let tier = strandline_tiering::RemoteTier::open(options, &mut registry).unwrap();
+        let partition = tier.open_partition(id(0), 0).await.unwrap();
+        if gets.is_empty() {
+            log.upload(&partition).await;
+        }
+        gets.push(replay(&log, &store, &partition, 900).await);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let fetched = text
+            .lines()
+            .find_map(|line| line.strip_prefix("strandline_cold_fetch_bytes_total "))
+            .and_then(|count| count.parse::<u64>().ok())
+            .unwrap();
+        // Beside the batches only the indexes of four segments.
+        assert!(
+            fetched >= bytes && fetched < bytes + 4 * 4096,
+            "{fetched} of {bytes}"
+        );
+    }
+    assert!(gets[0] >= chunks, "{gets:?}, {chunks} chunks");
+    assert!(gets[1] < gets[0] * 2 / 3, "{gets:?}");
+    assert!(gets[2] < gets[1] * 2 / 3, "{gets:?}");
+}
+
+// What a run does not bring is fetched chunk by chunk; nobody sees that it failed.
+#[tokio::test]
+async fn a_run_that_breaks_off_is_mended() {
+    for fault in [Fault::Before, Fault::Cut, Fault::Damage] {
+        let (store, bucket) = faulty();
+        let log = Log::regular(4, 64);
+        let mut options = small(&bucket);
+        (options.run_bytes, options.cache_memory_bytes) = (Some(8 << 10), 0);
+        let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+        log.upload(&partition).await;
+        let healthy = replay(&log, &store, &partition, 900).await;
+        // Every third request.
+        let faults = (0..3000).map(|n| (n % 3 == 2).then_some(fault));
+        store.plan(On::Get, "", faults);
+        let sick = replay(&log, &store, &partition, 900).await;
+        assert!(sick > healthy, "{fault:?}: {sick} of {healthy}");
+    }
 }

@@ -1,19 +1,19 @@
 //! One pass over the partitions of a fetch: gives out the byte budget in order and reads.
 //!
-//! Rules: F-4, F-7, F-62, F-64, F-67.
+//! Rules: F-4, F-6, F-7, F-31, F-60, F-62, F-64, F-66, F-67.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use strandline_log::LogRead;
-use strandline_types::TopicName;
+use strandline_types::{IsolationLevel, Offset, TopicName};
 use strandline_wire::{EpochEndOffset, ErrorCode};
 
 use super::{Limits, RequestContext};
 use crate::fetch_session::PartitionFetch;
 use crate::net::response::Part;
-use crate::partition::Partition;
 use crate::partition::read::{ReadPlan, ReadRequest, Visible};
+use crate::partition::{Aborted, Partition};
 
 /// A partition of the request, if it is here.
 #[derive(Debug, Clone)]
@@ -30,6 +30,10 @@ pub(super) struct PartitionRead {
     pub(super) diverging: Option<EpochEndOffset>,
     pub(super) parts: Vec<Part>,
     pub(super) bytes: usize,
+    /// Offset after the records, if there are any.
+    end_offset: Offset,
+    /// For a committed reader: the aborted transactions that the records meet (F-31).
+    pub(super) aborted: Vec<Aborted>,
     /// Name of the topic, which requests from version 13 on do not carry.
     pub(super) topic: Option<TopicName>,
 }
@@ -42,6 +46,8 @@ impl PartitionRead {
             diverging: None,
             parts: Vec::new(),
             bytes: 0,
+            end_offset: -1,
+            aborted: Vec::new(),
             topic: None,
         }
     }
@@ -56,6 +62,7 @@ impl PartitionRead {
     fn local(visible: Visible, read: LogRead) -> Self {
         Self {
             bytes: read.size_in_bytes,
+            end_offset: read.end_offset,
             parts: read.parts.into_iter().map(Part::from).collect(),
             ..Self::empty(visible)
         }
@@ -71,6 +78,17 @@ pub(super) struct Pass {
     pub(super) bytes: usize,
     /// An error or a divergence does not wait (F-6).
     pub(super) must_answer: bool,
+}
+
+impl Pass {
+    /// F-6: records of a sealed segment do not wait for others to be appended.
+    pub(super) fn is_catching_up(&self, wanted: &[Wanted]) -> bool {
+        let mut with_records = wanted.iter().zip(&self.reads).filter(|(_, r)| r.bytes > 0);
+        with_records.any(|(w, _)| {
+            let log = w.partition.as_ref().map(|partition| &partition.log);
+            log.is_ok_and(|log| w.fetch.fetch_offset < log.active_base_offset())
+        })
+    }
 }
 
 struct Budget {
@@ -95,6 +113,51 @@ impl Budget {
 }
 
 pub(super) async fn read(context: &RequestContext, wanted: &[Wanted], limits: &Limits) -> Pass {
+    let mut pass = read_tiers(context, wanted, limits).await;
+    if limits.isolation == IsolationLevel::ReadCommitted {
+        list_aborted(context, wanted, &mut pass).await;
+    }
+    pass
+}
+
+/// F-31: of each partition that gives records, and up to where they end.
+async fn list_aborted(context: &RequestContext, wanted: &[Wanted], pass: &mut Pass) {
+    let with_records = wanted.iter().zip(&mut pass.reads);
+    for (w, read) in with_records.filter(|(_, read)| read.bytes > 0) {
+        let Ok(partition) = &w.partition else {
+            continue;
+        };
+        let (from, to) = (w.fetch.fetch_offset, read.end_offset);
+        let listed = partition.aborted(&context.broker.io, from, to);
+        let wait = context.broker.config.remote_fetch_max_wait();
+        let listed = tokio::time::timeout(wait, listed).await;
+        // Records without the list would show what was aborted.
+        let without = match listed {
+            Ok(Ok(aborted)) => {
+                read.aborted = aborted;
+                continue;
+            }
+            Ok(Err(code)) => PartitionRead::error(code),
+            // The bucket's part of the list is on its way, as its records would be (F-60).
+            Err(_) => {
+                context.broker.note_slow_bucket(&partition.id, wait);
+                PartitionRead {
+                    visible: read.visible,
+                    ..PartitionRead::error(ErrorCode::None)
+                }
+            }
+        };
+        pass.bytes -= read.bytes;
+        pass.must_answer = true;
+        *read = PartitionRead {
+            topic: read.topic.take(),
+            ..without
+        };
+    }
+}
+
+/// Reads without asking what was aborted.
+async fn read_tiers(context: &RequestContext, wanted: &[Wanted], limits: &Limits) -> Pass {
     let budget = Budget {
         left: limits.max_bytes,
         is_first: true,
@@ -117,13 +180,53 @@ pub(super) async fn read(context: &RequestContext, wanted: &[Wanted], limits: &L
         reads.extend(closing);
         return total(wanted, reads);
     };
-    let has_remote = more.iter().any(|r| r.remote.is_some());
     read_remote(context, &wanted[rest..], &mut more).await;
+    // The wait for the bucket was the wait of this request (F-60).
+    let has_waited = more.iter().any(|r| r.remote.is_some() && r.again.is_none());
+    let bytes: usize = reads.iter().map(|r| r.bytes).sum();
+    read_again(context, &wanted[rest..], &limits, bytes, &mut more).await;
     reads.extend(more.into_iter().map(|r| r.read));
     let mut pass = total(wanted, reads);
-    // The wait for the bucket was the wait of this request (F-60).
-    pass.must_answer |= has_remote;
+    pass.must_answer |= has_waited;
     pass
+}
+
+/// What the bucket did not use of its shares goes to the local partitions behind it, which must not starve while
+/// the store is away (F-62); and who found nothing up to the end of the bucket goes on here (F-66).
+async fn read_again(
+    context: &RequestContext,
+    wanted: &[Wanted],
+    limits: &Limits,
+    bytes_before: usize,
+    reads: &mut [DiskRead],
+) {
+    let bytes = bytes_before + reads.iter().map(|r| r.read.bytes).sum::<usize>();
+    let budget = Budget {
+        left: limits.max_bytes.saturating_sub(bytes),
+        is_first: bytes == 0,
+    };
+    if budget.left == 0 && !budget.is_first {
+        return;
+    }
+    let at = |(at, read): (usize, &DiskRead)| {
+        let mut again = wanted[at].clone();
+        // The epochs were compared at the offset that was asked for.
+        again.fetch.last_fetched_epoch = -1;
+        again.fetch.fetch_offset = read.again?;
+        Some((at, again))
+    };
+    let (places, again): (Vec<_>, Vec<_>) = reads.iter().enumerate().filter_map(at).unzip();
+    if again.is_empty() {
+        return;
+    }
+    let limits = *limits;
+    let job = move || read_disk(&again, &limits, budget);
+    // Errors: the pool is closed; what was read goes out.
+    if let Ok(found) = context.broker.io.run(job).await {
+        for (at, found) in places.into_iter().zip(found) {
+            reads[at].read = found.read;
+        }
+    }
 }
 
 fn total(wanted: &[Wanted], mut reads: Vec<PartitionRead>) -> Pass {
@@ -201,6 +304,18 @@ fn read_memory(
 struct DiskRead {
     read: PartitionRead,
     remote: Option<RemoteShare>,
+    /// Where the local log may have something if there is room left.
+    again: Option<Offset>,
+}
+
+impl DiskRead {
+    fn done(read: PartitionRead) -> Self {
+        Self {
+            read,
+            remote: None,
+            again: None,
+        }
+    }
 }
 
 /// What a remote partition may return; set aside in the order of the request, before it is known
@@ -216,12 +331,12 @@ fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> Vec<Disk
     for w in wanted {
         let plan = plan(w, limits);
         if let Some(read) = settled(&plan) {
-            out.push(DiskRead { read, remote: None });
+            out.push(DiskRead::done(read));
             continue;
         }
         let (Ok((visible, plan)), Ok(partition)) = (plan, &w.partition) else {
             let read = PartitionRead::error(ErrorCode::UnknownServerError);
-            out.push(DiskRead { read, remote: None });
+            out.push(DiskRead::done(read));
             continue;
         };
         if plan == ReadPlan::Remote {
@@ -233,6 +348,7 @@ fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> Vec<Disk
             out.push(DiskRead {
                 read: PartitionRead::empty(visible),
                 remote: Some(share),
+                again: None,
             });
             continue;
         }
@@ -245,7 +361,11 @@ fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> Vec<Disk
             }
             Err(code) => PartitionRead::error(code),
         };
-        out.push(DiskRead { read, remote: None });
+        let is_starved = read.code == ErrorCode::None && read.bytes == 0;
+        out.push(DiskRead {
+            again: is_starved.then_some(offset),
+            ..DiskRead::done(read)
+        });
     }
     out
 }
@@ -269,10 +389,15 @@ async fn read_remote(context: &RequestContext, wanted: &[Wanted], reads: &mut [D
         }
     }
     for (at, result) in futures::future::join_all(jobs).await {
-        let read = &mut reads[at].read;
+        let DiskRead { read, again, .. } = &mut reads[at];
         match result {
+            // F-66: the rest of the bucket's range holds nothing any more.
+            Ok(Some(data)) if data.parts.is_empty() => {
+                *again = Some(data.end_offset).filter(|end| *end > wanted[at].fetch.fetch_offset);
+            }
             Ok(Some(data)) => {
                 read.bytes = data.parts.iter().map(bytes::Bytes::len).sum();
+                read.end_offset = data.end_offset;
                 read.parts = data.parts.into_iter().map(Part::Bytes).collect();
             }
             Ok(None) => {}

@@ -1,14 +1,18 @@
 //! Puts a fetch response together: own bytes with the records of each partition between them.
 
+use std::collections::HashMap;
+
 use strandline_types::IsolationLevel;
 use strandline_wire::{
-    ErrorCode, FetchPartitionHead, FetchResponseHead, FetchTopicHead, encode_fetch_response,
+    AbortedTransaction, ErrorCode, FetchPartitionHead, FetchResponseHead, FetchTopicHead,
+    encode_fetch_response,
 };
 
 use super::RequestContext;
 use crate::api::fetch::pass::{PartitionRead, Pass};
 use crate::fetch_session::{FetchContext, PartitionFetch, PartitionOutcome};
 use crate::net::response::{Outcome, Part};
+use crate::partition::Aborted;
 
 pub(super) fn build(
     context: &RequestContext,
@@ -24,6 +28,7 @@ pub(super) fn build(
     };
     // Records in the order in which the head names their partitions.
     let mut by_topic: Vec<Vec<Vec<Part>>> = Vec::new();
+    let mut places = HashMap::new();
     for ((asked, read), is_named) in fetch.partitions.iter().zip(pass.reads).zip(named) {
         if !is_named {
             continue;
@@ -32,32 +37,22 @@ pub(super) fn build(
             context.broker.metrics.topics.consumed(topic, read.bytes);
         }
         // One entry for each topic, however its partitions are interleaved.
-        let at = topic_entry(&mut head, &mut by_topic, asked);
+        let key = (asked.key.topic_id, asked.key.topic.as_str());
+        let at = *places.entry(key).or_insert_with(|| {
+            head.topics.push(FetchTopicHead {
+                name: asked.key.topic.clone(),
+                topic_id: asked.key.topic_id,
+                partitions: Vec::new(),
+            });
+            by_topic.push(Vec::new());
+            head.topics.len() - 1
+        });
         head.topics[at]
             .partitions
-            .push(partition_head(asked, isolation, &read));
+            .push(partition_head(context.version(), asked, isolation, &read));
         by_topic[at].push(read.parts);
     }
     splice(context, &head, by_topic.into_iter().flatten().collect())
-}
-
-fn topic_entry(
-    head: &mut FetchResponseHead,
-    by_topic: &mut Vec<Vec<Vec<Part>>>,
-    asked: &PartitionFetch,
-) -> usize {
-    let is_same =
-        |t: &FetchTopicHead| t.topic_id == asked.key.topic_id && t.name == asked.key.topic;
-    if let Some(at) = head.topics.iter().rposition(is_same) {
-        return at;
-    }
-    head.topics.push(FetchTopicHead {
-        name: asked.key.topic.clone(),
-        topic_id: asked.key.topic_id,
-        partitions: Vec::new(),
-    });
-    by_topic.push(Vec::new());
-    head.topics.len() - 1
 }
 
 fn outcome(read: &PartitionRead) -> PartitionOutcome {
@@ -71,26 +66,38 @@ fn outcome(read: &PartitionRead) -> PartitionOutcome {
 }
 
 fn partition_head(
+    version: i16,
     asked: &PartitionFetch,
     isolation: IsolationLevel,
     read: &PartitionRead,
 ) -> FetchPartitionHead {
     FetchPartitionHead {
         partition: asked.key.partition,
-        error_code: read.code.code(),
+        error_code: match read.code {
+            // F-2: old clients do not know this code.
+            ErrorCode::KafkaStorageError if version <= 5 => ErrorCode::NotLeaderOrFollower,
+            code => code,
+        }
+        .code(),
         high_watermark: read.visible.map_or(-1, |v| v.high_watermark),
         last_stable_offset: read.visible.map_or(-1, |v| v.last_stable_offset),
         log_start_offset: read.visible.map_or(-1, |v| v.log_start_offset),
         diverging_epoch: read.diverging,
         current_leader: None,
-        // F-31: null for read_uncommitted, a list for read_committed; no transaction can have
-        // been aborted while no transaction coordinator is served.
+        // F-31: null for read_uncommitted, a list for read_committed.
         aborted_transactions: match isolation {
             IsolationLevel::ReadUncommitted => None,
-            IsolationLevel::ReadCommitted => Some(Vec::new()),
+            IsolationLevel::ReadCommitted => Some(read.aborted.iter().map(aborted).collect()),
         },
         preferred_read_replica: -1,
         records_bytes: read.bytes,
+    }
+}
+
+fn aborted(aborted: &Aborted) -> AbortedTransaction {
+    AbortedTransaction {
+        producer_id: aborted.producer_id,
+        first_offset: aborted.first_offset,
     }
 }
 

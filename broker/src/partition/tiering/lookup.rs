@@ -26,6 +26,9 @@ impl OffsetLookup {
     };
 }
 
+/// Times that a record is looked for while segments leave the disk.
+const MAX_LOOKUPS: usize = 8;
+
 impl Partition {
     /// Answers one partition of ListOffsets.
     pub(crate) async fn list_offset(
@@ -51,9 +54,32 @@ impl Partition {
                 let tiered = self.latest_tiered().await?;
                 Ok(self.at((tiered.offset + 1).max(visible.log_start_offset)))
             }
-            ListOffsetsTimestamp::MaxTimestamp => self.max_timestamp(io, visible).await,
-            ListOffsetsTimestamp::At(timestamp) => self.at_time(io, timestamp, visible).await,
+            ListOffsetsTimestamp::MaxTimestamp | ListOffsetsTimestamp::At(_) => {
+                self.look_for_record(io, wanted, visible).await
+            }
         }
+    }
+
+    /// O-7: the bucket is asked before the disk, and a record may go the other way meanwhile; then neither had
+    /// it when it was asked.
+    async fn look_for_record(
+        self: &Arc<Self>,
+        io: &Pool,
+        wanted: ListOffsetsTimestamp,
+        visible: Visible,
+    ) -> Result<OffsetLookup, ErrorCode> {
+        for _ in 0..MAX_LOOKUPS {
+            let local_start = self.log.local_log_start_offset();
+            let found = match wanted {
+                ListOffsetsTimestamp::At(timestamp) => self.at_time(io, timestamp, visible).await,
+                _ => self.max_timestamp(io, visible).await,
+            };
+            if self.log.local_log_start_offset() == local_start {
+                return found;
+            }
+        }
+        // Retriable.
+        Err(ErrorCode::NotLeaderOrFollower)
     }
 
     fn at(&self, offset: Offset) -> OffsetLookup {
@@ -97,7 +123,7 @@ impl Partition {
                 .await
                 .map_err(|e| self.fault(&e))?;
             let found = remote
-                .offset_for_timestamp(timestamp)
+                .offset_for_timestamp(timestamp, visible.log_start_offset)
                 .await
                 .map_err(|e| self.fault(&e))?;
             // What is in both tiers is answered from here: the same record, without the wait.
@@ -145,7 +171,8 @@ impl Partition {
                 .open(self.leader_epoch())
                 .await
                 .map_err(|e| self.fault(&e))?;
-            remote.max_timestamp().await.map_err(|e| self.fault(&e))?
+            let found = remote.max_timestamp(visible.log_start_offset).await;
+            found.map_err(|e| self.fault(&e))?
         } else {
             None
         };

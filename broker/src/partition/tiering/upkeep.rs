@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use strandline_env::{Clock, Pool};
 use strandline_log::LogError;
 use strandline_tiering::{ExpireRequest, RemotePartition, TieringError};
+use strandline_types::Offset;
 
 use crate::partition::Partition;
 
@@ -92,7 +93,15 @@ impl Partition {
             return self.purge(io, clock).await;
         }
         let remote = self.remote.open(self.leader_epoch()).await?;
-        self.follow_log_start(&remote)?;
+        if remote.view().manifest().deleted {
+            // Tiering was switched on again before all of it was gone: nothing can follow this chain (8.1).
+            remote.delete_all(clock.now_ms()).await?;
+            self.remote.forget();
+            return Ok(());
+        }
+        self.remote
+            .check_joins(&remote, self.log.log_end_offset())?;
+        self.follow_log_start(&remote, io).await?;
         // First: when DeleteRecords went beyond what is tiered, the bucket's end must move too, or
         // the next segment would leave a gap behind it.
         self.expire(&remote, io, clock).await?;
@@ -204,13 +213,31 @@ impl Partition {
 
     /// What the bucket no longer has is no longer part of the log: a start that moved there and was
     /// not checkpointed here (S-22).
-    fn follow_log_start(&self, remote: &RemotePartition) -> Result<(), TieringError> {
+    async fn follow_log_start(
+        self: &Arc<Self>,
+        remote: &RemotePartition,
+        io: &Pool,
+    ) -> Result<(), TieringError> {
         let start = remote.view().log_start_offset();
-        if start > self.log.log_start_offset() {
-            let moved = self.log.set_log_start_offset(start);
-            moved.map_err(|e| TieringError::Source(as_io(e)))?;
+        if start <= self.log.log_start_offset() {
+            return Ok(());
         }
-        Ok(())
+        self.keep_log_start(start, io).await
+    }
+
+    /// Moves the log start, and keeps it at once: a kill must not bring back a start whose records
+    /// are gone.
+    async fn keep_log_start(
+        self: &Arc<Self>,
+        start: Offset,
+        io: &Pool,
+    ) -> Result<(), TieringError> {
+        let partition = Arc::clone(self);
+        self.run(io, move || {
+            partition.log.set_log_start_offset(start)?;
+            partition.log.persist_log_start()
+        })
+        .await
     }
 
     /// Lets local segments go (S-20, L-30); blocks on the disk.
@@ -261,12 +288,6 @@ impl Partition {
         if expired.log_start_offset <= self.log.log_start_offset() {
             return Ok(());
         }
-        // Kept at once: a kill must not bring back a start whose records are gone.
-        let (partition, start) = (Arc::clone(self), expired.log_start_offset);
-        self.run(io, move || {
-            partition.log.set_log_start_offset(start)?;
-            partition.log.persist_log_start()
-        })
-        .await
+        self.keep_log_start(expired.log_start_offset, io).await
     }
 }

@@ -17,7 +17,7 @@ pub(crate) const TOPIC_DEFAULTS: &[Setting] = &[
     int("compression.lz4.level", "9")
         .between(1, 17)
         .dynamic()
-        .doc("Level of lz4 where the broker compresses."),
+        .doc("Level of lz4 where the broker compresses; accepted, and without effect: lz4 has one level here."),
     one_of("compression.type", "producer", CompressionType::NAMES)
         .dynamic()
         .doc("How batches are stored: as the producer compressed them, or with this codec."),
@@ -27,23 +27,23 @@ pub(crate) const TOPIC_DEFAULTS: &[Setting] = &[
         .doc("Level of zstd where the broker compresses."),
     long("log.cleaner.delete.retention.ms", "86400000")
         .at_least(0)
-        .not_served()
+        .dynamic()
         .doc("How long a compacted topic keeps tombstones, in ms."),
     long("log.cleaner.max.compaction.lag.ms", MAX)
         .at_least(1)
-        .not_served()
+        .dynamic()
         .doc("Longest time that a record stays out of compaction, in ms."),
     fraction("log.cleaner.min.cleanable.ratio", "0.5", 0.0, 1.0)
-        .not_served()
+        .dynamic()
         .doc("Share of a compacted log that must be dirty before it is cleaned."),
     long("log.cleaner.min.compaction.lag.ms", "0")
         .at_least(0)
-        .not_served()
+        .dynamic()
         .doc("Shortest time that a record stays out of compaction, in ms."),
     list("log.cleanup.policy", "delete")
         .list_of(&["compact", "delete"])
         .dynamic()
-        .doc("How old segments go; an empty list keeps everything. `compact` is not served yet."),
+        .doc("How old records go, see `cleanup.policy`. `compact` only where `remote.log.storage.system.enable` is false: compacted topics are not tiered."),
     long("log.flush.interval.messages", MAX)
         .at_least(1)
         .dynamic()
@@ -85,7 +85,7 @@ pub(crate) const TOPIC_DEFAULTS: &[Setting] = &[
     .doc("Who sets the timestamp of a record: the producer or the broker."),
     boolean("log.preallocate", "false")
         .dynamic()
-        .doc("Segments get their disk space when they are created."),
+        .doc("Accepted; disk space is reserved ahead of the writes either way."),
     long("log.remote.copy.lag.bytes", "-1")
         .at_least(-1)
         .not_served()

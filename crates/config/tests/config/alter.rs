@@ -91,7 +91,11 @@ fn long_names_and_values_are_cut_in_messages() {
 #[test]
 fn what_can_be_applied_live_may_be_changed() {
     let broker = broker("");
-    let good = map(&[("log.retention.ms", "5"), ("message.max.bytes", "7")]);
+    let good = map(&[
+        ("log.cleaner.delete.retention.ms", "1"),
+        ("log.retention.ms", "5"),
+        ("message.max.bytes", "7"),
+    ]);
     assert_eq!(validate_broker_dynamic(&good, &broker), Ok(good));
     let bad = map(&[
         ("listeners", "PLAINTEXT://:1"),
@@ -99,15 +103,14 @@ fn what_can_be_applied_live_may_be_changed() {
         ("num.io.threads", "4"),
         ("log.retention.mss", "4"),
         ("log.cleanup.policy", "compact"),
-        ("log.cleaner.delete.retention.ms", "1"),
     ]);
     let said = errors(validate_broker_dynamic(&bad, &broker));
     assert_eq!(
         said,
         [
             "listeners cannot be changed while the broker runs: set it in the file and restart",
-            "log.cleaner.delete.retention.ms = '1' is not served yet: it cannot be set",
-            "log.cleanup.policy = 'compact' is not served yet: only 'delete' and the empty list are",
+            "log.cleanup.policy = 'compact', remote.log.storage.system.enable = 'true': a compacted \
+             topic cannot be tiered: set cleanup.policy on the topics that are to be compacted",
             "request: unknown setting 'log.retention.mss'; did you mean 'log.retention.ms'?",
             "request: log.segment.bytes = '5' is not allowed: must be INT, 1048576 or more",
             "num.io.threads = '4' is not served yet: it cannot be set",

@@ -20,13 +20,13 @@ fn nothing_set_is_one_broker_on_this_machine() {
     assert_eq!(config.advertised_listeners, config.listeners);
     assert_eq!(config.http_listener.unwrap().to_string(), "127.0.0.1:9644");
     assert_eq!(config.data_dir, Path::new("/home/it/data"));
-    assert_eq!(config.log_dir, Path::new("/home/it/data/log"));
+    assert_eq!(config.log_dirs, [Path::new("/home/it/data/log")]);
     assert_eq!(config.metadata_log_dir, Path::new("/home/it/data/metadata"));
     assert_eq!(config.cache_dir, Path::new("/home/it/data/cache"));
     assert_eq!(config.store_url, "file:///home/it/data/bucket");
     assert_eq!(config.strandline.cache_memory_bytes, GIB / 2);
     assert_eq!(config.strandline.cache_disk_bytes, 0);
-    assert_eq!(config.strandline.tail_memory_bytes, GIB);
+    assert_eq!(config.strandline.tail_memory_bytes, GIB / 16);
     assert_eq!(config.strandline.produce_check, ProduceCheck::Full);
     assert_eq!(config.strandline.log_format, LogLineFormat::Human);
     assert!(config.settings.remote_log_storage_system_enable);
@@ -36,11 +36,12 @@ fn nothing_set_is_one_broker_on_this_machine() {
 
 #[test]
 fn directories_follow_the_data_directory_unless_set() {
-    let config = broker("strandline.data.dir = /var/lib/s\nlog.dirs=/fast\nlog.dir=/slow");
-    assert_eq!(config.log_dir, Path::new("/fast"));
+    let config = broker("strandline.data.dir = /var/lib/s\nlog.dirs=/fast, b\nlog.dir=/slow");
+    let dirs = [Path::new("/fast"), Path::new("/home/it/b")];
+    assert_eq!(config.log_dirs, dirs);
     assert_eq!(config.metadata_log_dir, Path::new("/var/lib/s/metadata"));
     assert_eq!(config.store_url, "file:///var/lib/s/bucket");
-    assert_eq!(broker("log.dir=./x").log_dir, Path::new("/home/it/x"));
+    assert_eq!(broker("log.dir=./x").log_dirs, [Path::new("/home/it/x")]);
     assert_eq!(
         broker("strandline.store.url=file://./b").store_url,
         "file:///home/it/b"
@@ -87,7 +88,7 @@ fn everything_wrong_is_said_at_once() {
         file: Some((
             "server.properties".into(),
             "num.partitions=none\nlog.retetion.ms=1\nretention.ms=5\nstrandline.tier.delay=1\n\
-             log.dirs=/a,/b\nlog.cleanup.policy=compact\ngroup.min.session.timeout.ms=9999999\n\
+             log.dirs=/a,/b,/a\nlog.cleanup.policy=compact\ngroup.min.session.timeout.ms=9999999\n\
              node.id=1\nbroker.id=2"
                 .into(),
         )),
@@ -105,10 +106,11 @@ fn everything_wrong_is_said_at_once() {
          must be INT, 0 or more",
         "--set: must be name=value",
         "node.id = '1', broker.id = '2': both name the id of this broker and must be equal",
-        "log.dirs = '/a,/b' is not served yet: one directory only",
+        "log.dirs = '/a,/b,/a': names a directory twice",
         "group.min.session.timeout.ms = '9999999', group.max.session.timeout.ms = '1800000': \
          the least must not be above the greatest",
-        "log.cleanup.policy = 'compact' is not served yet: only 'delete' and the empty list are",
+        "log.cleanup.policy = 'compact', remote.log.storage.system.enable = 'true': a compacted \
+         topic cannot be tiered: set cleanup.policy on the topics that are to be compacted",
         "listeners = 'SSL://:9093' is not served yet: SSL is not, only PLAINTEXT",
     ];
     assert_eq!(said, expected);
@@ -121,7 +123,7 @@ fn what_kafka_has_and_we_do_not_is_a_warning() {
             "f".into(),
             "num.network.threads=3\nzookeeper.connect=z:2181\ninter.broker.protocol.version=3.9\n\
              listener.name.internal.ssl.keystore.location=/k\nrsm.config.x=y\nssl.key.password=p\n\
-             log.cleaner.delete.retention.ms=5\nsuper.users=User:a\nauthorizer.class.name=a.B"
+             log.remote.copy.lag.ms=5\nsuper.users=User:a\nauthorizer.class.name=a.B"
                 .into(),
         )),
         environment: vec![

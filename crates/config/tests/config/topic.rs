@@ -112,29 +112,70 @@ fn unknown_names_and_wrong_values_are_refused_together() {
 /// Nothing is swallowed: what is not served takes its default only.
 #[test]
 fn settings_that_are_not_served_take_their_default_only() {
-    assert_eq!(refused("", &[("delete.retention.ms", "86400000")]), [""; 0]);
+    assert_eq!(refused("", &[("remote.copy.lag.ms", "0")]), [""; 0]);
     assert_eq!(
-        refused("", &[("min.cleanable.dirty.ratio", "0.50")]),
-        [""; 0]
-    );
-    assert_eq!(
-        refused("", &[("delete.retention.ms", "5")]),
-        ["delete.retention.ms = '5' is not served yet: only its default '86400000' is"]
+        refused("", &[("remote.copy.lag.ms", "5")]),
+        ["remote.copy.lag.ms = '5' is not served yet: only its default '0' is"]
     );
     assert_eq!(
         refused("", &[("unclean.leader.election.enable", "true")]).len(),
         1
     );
-    let compact = &[("cleanup.policy", "compact")];
-    assert_eq!(refused("", compact).len(), 1);
+}
+
+// 8.1, L-40, L-43
+#[test]
+fn a_compacted_topic_works_and_is_not_tiered() {
+    let set = [
+        ("cleanup.policy", "compact,delete"),
+        ("min.cleanable.dirty.ratio", "0.1"),
+        ("min.compaction.lag.ms", "5"),
+        ("max.compaction.lag.ms", "6"),
+        ("delete.retention.ms", "7"),
+    ];
+    let topic = resolve("", &set);
+    assert!(topic.cleanup_policy.compact && topic.cleanup_policy.delete);
+    assert!(!topic.remote_storage_enable);
+    assert_eq!(topic.min_cleanable_dirty_ratio.to_string(), "0.1");
+    let lags = (topic.min_compaction_lag_ms, topic.max_compaction_lag_ms);
+    assert_eq!((lags, topic.delete_retention_ms), ((5, 6), 7));
+    // Said explicitly, both are a contradiction; so is a topic that would leave the tier silently.
+    let both = [
+        ("cleanup.policy", "compact"),
+        ("remote.storage.enable", "true"),
+    ];
     assert_eq!(
-        refused("", &[("cleanup.policy", "compact,delete")]).len(),
-        1
+        refused("", &both),
+        [
+            "remote.storage.enable = 'true', cleanup.policy = 'compact': a compacted topic cannot be \
+          tiered"
+        ]
     );
-    let offsets = map(compact);
+    let change = |wanted: &[(&'static str, &'static str)]| {
+        let kind = TopicKind::User;
+        validate_topic_overrides(Some(&map(&[])), &map(wanted), &broker(""), kind)
+    };
+    assert_eq!(errors(change(&[("cleanup.policy", "compact")])).len(), 1);
+    let agreed = [
+        ("cleanup.policy", "compact"),
+        ("remote.log.delete.on.disable", "true"),
+    ];
+    assert!(change(&agreed).is_ok());
+    let offsets = map(&[("cleanup.policy", "compact")]);
     let internal = TopicConfig::resolve(&offsets, &broker(""), TopicKind::Internal).unwrap();
     assert!(internal.cleanup_policy.compact && !internal.remote_storage_enable);
-    // L-34
+}
+
+// The default policy would take all topics out of the tier at once.
+#[test]
+fn the_default_policy_is_compact_only_without_a_cold_tier() {
+    let file = "log.cleanup.policy=compact\nremote.log.storage.system.enable=false";
+    assert!(resolve(file, &[]).cleanup_policy.compact);
+}
+
+// L-34
+#[test]
+fn an_empty_policy_keeps_everything() {
     let keep = resolve("", &[("cleanup.policy", "")]);
     assert!(!keep.cleanup_policy.delete && !keep.cleanup_policy.compact);
 }
@@ -342,6 +383,7 @@ fn some_overrides() -> impl Strategy<Value = Overrides> {
             ("segment.bytes", "2097152"),
             ("segment.ms", "10"),
             ("compression.type", "zstd"),
+            ("cleanup.policy", "compact,delete"),
             ("min.insync.replicas", "2"),
             ("strandline.tier.max.delay.ms", "0"),
         ],

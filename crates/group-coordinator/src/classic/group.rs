@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::member::Member;
-use crate::effect::AppendToken;
 use crate::error::GroupError;
 use crate::query::GroupState;
 use crate::records::GroupMetadata;
+use strandline_coordinator::AppendToken;
 
 /// The first join phase of a group that was Empty (G-5).
 #[derive(Debug)]

@@ -9,12 +9,12 @@ use super::member::Member;
 use super::rebalance::{complete_if_all_joined, evict, rebalance};
 use super::static_join::rejoin_static;
 use crate::context::Context;
-use crate::effect::RequestId;
 use crate::error::GroupError;
 use crate::query::GroupState;
 use crate::reply::JoinReply;
 use crate::request::JoinRequest;
 use crate::timers::TimerKey;
+use strandline_coordinator::RequestId;
 
 /// A join whose group exists; the shard has done the checks that need none.
 pub(crate) fn join(

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::config::GroupConfig;
-use crate::effect::RequestId;
 use crate::query::MemberDescription;
 use crate::records::MemberMetadata;
 use crate::request::JoinRequest;
+use strandline_coordinator::RequestId;
 
 /// A member, with the requests it has parked.
 #[derive(Debug, Clone)]

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::group::ClassicGroup;
 use super::rebalance::rebalance;
 use crate::context::Context;
-use crate::effect::{AppendError, RequestId};
 use crate::error::GroupError;
 use crate::query::GroupState;
 use crate::reply::JoinReply;
 use crate::request::JoinRequest;
 use crate::staged::{Change, StaticRejoin};
+use strandline_coordinator::{AppendError, RequestId};
 
 /// The instance gets a new member id; who still uses the old one is fenced. A Stable group whose
 /// protocol stays the same only writes that down, any other rebalances.
@@ -139,7 +139,7 @@ fn revert(
     }
     restart(group, context, &old_id);
     let reply = JoinReply {
-        error: Some(error.to_group_error()),
+        error: Some(error.into()),
         member_id: String::new(),
         members: Vec::new(),
         ..group.join_reply(&old_id)

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use super::group::ClassicGroup;
 use super::rebalance::{rebalance, refuse_syncs};
 use crate::context::Context;
-use crate::effect::{AppendError, AppendToken, RequestId};
 use crate::error::GroupError;
 use crate::query::GroupState;
 use crate::reply::SyncReply;
 use crate::request::SyncRequest;
 use crate::staged::Change;
 use crate::timers::TimerKey;
+use strandline_coordinator::{AppendError, AppendToken, RequestId};
 
 /// A sync whose group exists.
 pub(crate) fn sync(
@@ -150,6 +150,6 @@ pub(crate) fn finish_assignment(
 }
 
 fn fail(group: &mut ClassicGroup, context: &mut Context<'_>, error: AppendError) {
-    refuse_syncs(group, context, error.to_group_error());
+    refuse_syncs(group, context, error.into());
     rebalance(group, context);
 }

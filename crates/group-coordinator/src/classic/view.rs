@@ -6,10 +6,11 @@ use bytes::Bytes;
 
 use super::group::ClassicGroup;
 use super::member::Member;
-use crate::effect::CoordinatorRecord;
 use crate::query::{GroupDescription, GroupState};
-use crate::records::{GroupMetadata, RecordError, RecordKey};
+use crate::records::{GroupMetadata, RecordKey};
 use crate::reply::{JoinReply, JoinReplyMember};
+use strandline_coordinator::CoordinatorRecord;
+use strandline_coordinator::RecordError;
 
 impl ClassicGroup {
     /// The current generation's answer to a join (G-8).

@@ -10,7 +10,7 @@ use crate::query::GroupState;
 use crate::records::CommittedOffset;
 
 /// Partitions whose offsets may go. None while the group rebalances, nor while a commit of the
-/// partition is under way.
+/// partition is under way or waits for the end of a transaction.
 pub(crate) fn expired(
     group: &ClassicGroup,
     offsets: &GroupOffsets,
@@ -35,7 +35,7 @@ pub(crate) fn expired(
     let keys = offsets.committed().filter(|(topic, partition, offset)| {
         is_expired(offset)
             && !(is_watched && group.is_subscribed_to(topic))
-            && !offsets.is_in_flight(topic, *partition)
+            && !offsets.is_undecided(topic, *partition)
     });
     keys.map(|(topic, partition, _)| (Arc::clone(topic), partition))
         .collect()

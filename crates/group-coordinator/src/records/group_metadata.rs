@@ -4,8 +4,7 @@
 
 use bytes::Bytes;
 
-use super::RecordError;
-use super::wire::{Reader, Writer};
+use strandline_coordinator::{Reader, RecordError, Writer};
 
 const WRITTEN_VERSION: i16 = 3;
 

@@ -6,8 +6,7 @@
 use bytes::Bytes;
 use strandline_types::{LeaderEpoch, NO_PARTITION_LEADER_EPOCH, Offset};
 
-use super::RecordError;
-use super::wire::{Reader, Writer};
+use strandline_coordinator::{Reader, RecordError, Writer};
 
 const NO_EXPIRY_MS: i64 = -1;
 

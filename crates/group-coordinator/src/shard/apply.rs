@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use super::GroupShard;
 use crate::classic::{finish_assignment, finish_static_rejoin};
-use crate::effect::{AppendError, AppendToken, Effects, RequestId};
+use crate::error::GroupError;
+use crate::reply::Effects;
 use crate::reply::{OffsetDeleteReply, Reply};
 use crate::staged::{Change, Removal, StagedCommit};
+use strandline_coordinator::{AppendError, AppendToken, RequestId};
 
 impl GroupShard {
     pub(super) fn apply(
@@ -38,7 +40,20 @@ impl GroupShard {
                 }
             }
             Change::Commit { group, commit } => {
-                self.finish_commit(&group, *commit, result, now_ms, effects);
+                self.finish_commit(&group, token, *commit, result, now_ms, effects);
+            }
+            Change::PendingCommit {
+                group,
+                producer_id,
+                commit,
+            } => {
+                self.finish_pending_commit(&group, (producer_id, token), *commit, result, effects);
+            }
+            Change::EndTransaction { end, request } => {
+                if result.is_ok() {
+                    self.settle_transaction(token, end);
+                }
+                effects.reply(request, Reply::TransactionEnd(result));
             }
             Change::RemoveOffsets {
                 group,
@@ -48,7 +63,7 @@ impl GroupShard {
                 if result.is_ok() || matches!(reason, Removal::TopicDeleted) {
                     self.with_group(&group, now_ms, effects, |group, _| {
                         for (topic, partition) in &keys {
-                            group.offsets.remove(topic, *partition);
+                            group.offsets.remove(topic, *partition, token);
                         }
                     });
                 }
@@ -63,6 +78,7 @@ impl GroupShard {
     fn finish_commit(
         &mut self,
         group: &str,
+        token: AppendToken,
         commit: StagedCommit,
         result: Result<(), AppendError>,
         now_ms: i64,
@@ -77,11 +93,11 @@ impl GroupShard {
             for (topic, partition, offset) in offsets {
                 group
                     .offsets
-                    .finish(&topic, partition, result.is_ok().then_some(offset));
+                    .finish(&topic, partition, token, result.is_ok().then_some(offset));
             }
         });
         if let Err(error) = result {
-            reply.fail_pending(error.to_group_error());
+            reply.fail_pending(error.into());
         }
         effects.reply(request, Reply::OffsetCommit(reply));
     }
@@ -105,7 +121,7 @@ impl GroupShard {
         if let Some(request) = request {
             effects.reply(
                 request,
-                Reply::DeleteGroup(result.map_err(AppendError::to_group_error)),
+                Reply::DeleteGroup(result.map_err(GroupError::from)),
             );
         }
     }
@@ -126,7 +142,7 @@ fn finish_removal(
     let reply = match result {
         Ok(()) => reply,
         Err(error) => OffsetDeleteReply {
-            error: Some(error.to_group_error()),
+            error: Some(error.into()),
             topics: Vec::new(),
         },
     };

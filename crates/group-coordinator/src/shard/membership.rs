@@ -4,11 +4,12 @@
 
 use super::{GroupShard, MAX_TEXT_BYTES};
 use crate::classic;
-use crate::effect::{Effects, RequestId};
 use crate::error::GroupError;
 use crate::group::get_or_insert;
+use crate::reply::Effects;
 use crate::reply::{JoinReply, LeaveReply, LeaveReplyMember, Reply, SyncReply};
 use crate::request::{HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest};
+use strandline_coordinator::RequestId;
 
 /// What a generated member id adds to the client's or instance's id: a dash and a UUID.
 const MEMBER_ID_SUFFIX_BYTES: usize = 37;

@@ -7,18 +7,16 @@ use std::sync::Arc;
 use super::GroupShard;
 use crate::classic::ClassicGroup;
 use crate::context::Context;
-use crate::effect::{Effects, RequestId};
 use crate::error::GroupError;
 use crate::group::{Group, get_or_insert};
 use crate::offsets::{self, CommitPlan, tombstones};
 use crate::query::GroupState;
+use crate::reply::Effects;
 use crate::reply::{OffsetDeleteReply, PartitionErrors, Reply};
 use crate::request::{DeleteGroupRequest, OffsetCommitRequest, OffsetDeleteRequest, Request};
 use crate::staged::{Change, Removal, StagedCommit};
 use crate::timers::TimerKey;
-
-/// Tombstones of one append; more would not fit into a batch of the default size.
-const MAX_TOMBSTONES: usize = 1_000;
+use strandline_coordinator::{RequestId, tombstone_batches};
 
 impl GroupShard {
     pub(super) fn commit_offsets(
@@ -167,7 +165,7 @@ impl GroupShard {
                 .iter()
                 .flat_map(|name| group.offsets.keys_of(name))
                 .collect();
-            for keys in keys.chunks(MAX_TOMBSTONES) {
+            for keys in batches(group, &keys) {
                 remove_offsets(group, &mut context, keys, || Removal::TopicDeleted);
             }
         }
@@ -185,11 +183,11 @@ impl GroupShard {
             let is_last = keys.len() == group.offsets.keys().count();
             let is_unused =
                 group.classic.state() == GroupState::Empty && group.classic.pending.is_empty();
-            if is_last && is_unused && keys.len() <= MAX_TOMBSTONES {
+            if is_last && is_unused && batches(group, &keys).count() <= 1 {
                 bury(group, &mut context, None);
                 continue;
             }
-            for keys in keys.chunks(MAX_TOMBSTONES) {
+            for keys in batches(group, &keys) {
                 remove_offsets(group, &mut context, keys, || Removal::Expired);
             }
         }
@@ -210,6 +208,15 @@ fn may_delete_offsets(group: Option<&ClassicGroup>) -> Result<(), GroupError> {
             }
         }
     }
+}
+
+/// Offsets whose tombstones fit into one append.
+fn batches<'k>(
+    group: &Group,
+    keys: &'k [(Arc<str>, i32)],
+) -> impl Iterator<Item = &'k [(Arc<str>, i32)]> + use<'k> {
+    let group = group.classic.id.len();
+    tombstone_batches(keys, move |(topic, _)| group + topic.len())
 }
 
 fn remove_offsets(

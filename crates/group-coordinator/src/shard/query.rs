@@ -8,14 +8,14 @@ use super::{GroupShard, Phase};
 use crate::error::GroupError;
 use crate::offsets::GroupOffsets;
 use crate::query::{
-    FetchedOffset, FetchedTopic, GroupDescription, ListGroupsFilter, ListedGroup, OffsetFetchQuery,
+    FetchedTopic, GroupDescription, ListGroupsFilter, ListedGroup, OffsetFetchQuery,
 };
 
 const CLASSIC_GROUP_TYPE: &str = "classic";
 
 impl GroupShard {
-    /// Committed offsets. An unknown group or partition is not an error (G-55). `require_stable`
-    /// has no effect as long as there are no transactional commits.
+    /// Committed offsets. An unknown group or partition is not an error (G-55); with
+    /// `require_stable` one that waits for a transaction is (G-56).
     ///
     /// # Errors
     /// The shard loads or is not the coordinator. Below v2 of OffsetFetch there is no place for
@@ -26,13 +26,13 @@ impl GroupShard {
         let group = self.groups.get(&*query.group_id);
         let offsets = group.map_or(&none, |group| &group.offsets);
         let Some(topics) = &query.topics else {
-            return Ok(fetch_all(offsets));
+            return Ok(fetch_all(offsets, query.require_stable));
         };
         let topics = topics.iter().map(|(name, partitions)| FetchedTopic {
             name: name.clone(),
             partitions: partitions
                 .iter()
-                .map(|index| offsets.fetch(name, *index))
+                .map(|index| offsets.fetch(name, *index, query.require_stable))
                 .collect(),
         });
         Ok(topics.collect())
@@ -91,10 +91,10 @@ impl GroupShard {
     }
 }
 
-fn fetch_all(offsets: &GroupOffsets) -> Vec<FetchedTopic> {
+fn fetch_all(offsets: &GroupOffsets, require_stable: bool) -> Vec<FetchedTopic> {
     let mut topics: Vec<FetchedTopic> = Vec::new();
-    for (topic, partition, offset) in offsets.committed() {
-        let fetched = FetchedOffset::new(partition, Some(offset));
+    for (topic, partition, _) in offsets.committed() {
+        let fetched = offsets.fetch(topic, partition, require_stable);
         match topics.last_mut().filter(|last| *last.name == **topic) {
             Some(last) => last.partitions.push(fetched),
             None => topics.push(FetchedTopic {

@@ -1,7 +1,8 @@
 //! OffsetCommit (G-50, G-51, G-53, G-54, X-71).
 
+use strandline_coordinator::AppendError;
 use strandline_group_coordinator::{
-    AppendError, CommittedOffset, GroupError, GroupState, OffsetCommitRequest, RecordKey, Request,
+    CommittedOffset, GroupError, GroupState, OffsetCommitRequest, RecordKey, Request,
 };
 
 use crate::harness::{Bench, GROUP, commit, commit_topic, join, join_static, join_with};

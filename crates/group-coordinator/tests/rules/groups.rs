@@ -1,8 +1,9 @@
 //! DeleteGroups, DescribeGroups and ListGroups (G-59, G-80, G-81).
 
+use strandline_coordinator::AppendError;
 use strandline_group_coordinator::{
-    AppendError, DeleteGroupRequest, GroupError, GroupState, JoinRequest, ListGroupsFilter,
-    OffsetCommitRequest, Reply, Request,
+    DeleteGroupRequest, GroupError, GroupState, JoinRequest, ListGroupsFilter, OffsetCommitRequest,
+    Reply, Request,
 };
 
 use crate::harness::{Bench, GROUP, commit, join, join_with};

@@ -4,12 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
+use strandline_coordinator::{
+    Append, AppendBatch, AppendError, CoordinatorRecord, RequestId, TransactionEnd,
+};
 use strandline_group_coordinator::{
-    Append, AppendError, CoordinatorRecord, DeleteGroupRequest, Effects, FetchedOffset,
-    GroupConfig, GroupDescription, GroupError, GroupShard, GroupState, HeartbeatRequest, JoinReply,
-    JoinRequest, LeaveReply, LeaveRequest, LeavingMember, Loader, OffsetCommitPartition,
-    OffsetCommitReply, OffsetCommitRequest, OffsetCommitTopic, OffsetDeleteReply,
-    OffsetDeleteRequest, OffsetFetchQuery, Reply, Request, RequestId, SyncReply, SyncRequest,
+    DeleteGroupRequest, Effects, FetchedOffset, GroupConfig, GroupDescription, GroupError,
+    GroupShard, GroupState, HeartbeatRequest, JoinReply, JoinRequest, LeaveReply, LeaveRequest,
+    LeavingMember, Loader, OffsetCommitPartition, OffsetCommitReply, OffsetCommitRequest,
+    OffsetCommitTopic, OffsetDeleteReply, OffsetDeleteRequest, OffsetFetchQuery, Reply, Request,
+    SyncReply, SyncRequest,
 };
 use uuid::Uuid;
 
@@ -23,6 +26,8 @@ pub(crate) struct Bench {
     pub(crate) now_ms: i64,
     /// What has committed, in order.
     pub(crate) log: Vec<CoordinatorRecord>,
+    /// The same, as it was written.
+    pub(crate) batches: Vec<AppendBatch>,
     pub(crate) appends: VecDeque<Append>,
     /// Commit appends as soon as they come.
     pub(crate) commits_at_once: bool,
@@ -50,6 +55,7 @@ impl Bench {
             shard: new_shard(&config, 0),
             now_ms: 1_000_000,
             log: Vec::new(),
+            batches: Vec::new(),
             appends: VecDeque::new(),
             commits_at_once: true,
             config,
@@ -72,6 +78,16 @@ impl Bench {
         id
     }
 
+    /// A marker is to be written to the shard's partition.
+    pub(crate) fn end_transaction(&mut self, end: TransactionEnd) -> RequestId {
+        self.last_id += 1;
+        let id = RequestId(self.last_id);
+        self.unanswered.insert(id);
+        let effects = self.shard.end_transaction(id, end);
+        self.carry_out(effects);
+        id
+    }
+
     fn carry_out(&mut self, effects: Effects) {
         for (id, reply) in effects.replies {
             assert!(
@@ -81,7 +97,11 @@ impl Bench {
             self.replies.insert(id, reply);
         }
         for append in effects.appends {
-            assert!(!append.records.is_empty(), "an append without records");
+            let is_marker = matches!(append.batch, AppendBatch::Marker(_));
+            assert!(
+                is_marker || !append.batch.records().is_empty(),
+                "an append without records"
+            );
             if let Some(last) = self.appends.back() {
                 assert!(last.token < append.token, "tokens grow");
             }
@@ -95,9 +115,15 @@ impl Bench {
         }
     }
 
+    /// A batch is in the log for good.
+    pub(crate) fn write(&mut self, batch: AppendBatch) {
+        self.log.extend_from_slice(batch.records());
+        self.batches.push(batch);
+    }
+
     pub(crate) fn commit_all(&mut self) {
         while let Some(append) = self.appends.pop_front() {
-            self.log.extend(append.records);
+            self.write(append.batch);
             self.resolve(append.token, Ok(()));
         }
     }
@@ -110,7 +136,7 @@ impl Bench {
 
     pub(crate) fn resolve(
         &mut self,
-        token: strandline_group_coordinator::AppendToken,
+        token: strandline_coordinator::AppendToken,
         result: Result<(), AppendError>,
     ) {
         let effects = self.shard.on_append_result(token, result, self.now_ms);
@@ -155,8 +181,22 @@ impl Bench {
     /// A second shard with the state of the log.
     pub(crate) fn loaded(&self) -> GroupShard {
         let mut loader = Loader::new();
-        for record in &self.log {
-            loader.feed(&record.key, record.value.as_deref()).unwrap();
+        for batch in &self.batches {
+            match batch {
+                AppendBatch::Records(records) => {
+                    for r in records {
+                        loader.feed(&r.key, r.value.as_deref()).unwrap();
+                    }
+                }
+                AppendBatch::Transactional(producer, records) => {
+                    for r in records {
+                        loader
+                            .feed_transactional(producer.id, &r.key, r.value.as_deref())
+                            .unwrap();
+                    }
+                }
+                AppendBatch::Marker(end) => loader.feed_marker(end.producer.id, end.committed),
+            }
         }
         let mut shard = new_shard(&self.config, u128::from(self.last_id + 1) << 32);
         shard.start(loader, self.now_ms);

@@ -1,9 +1,10 @@
 //! Loading, failover and unloading (G-40, G-71, section 4.3).
 
+use strandline_coordinator::{CoordinatorRecord, RecordError, RequestId};
 use strandline_group_coordinator::{
-    CoordinatorRecord, DeleteGroupRequest, GroupConfig, GroupError, GroupMetadata, GroupShard,
-    GroupState, HeartbeatRequest, LeaveRequest, ListGroupsFilter, Loader, OffsetFetchQuery,
-    RecordError, RecordKey, Reply, Request, RequestId,
+    DeleteGroupRequest, GroupConfig, GroupError, GroupMetadata, GroupShard, GroupState,
+    HeartbeatRequest, LeaveRequest, ListGroupsFilter, Loader, OffsetFetchQuery, RecordKey, Reply,
+    Request,
 };
 
 use crate::harness::{

@@ -13,3 +13,4 @@ mod offsets;
 mod rebalance;
 mod static_members;
 mod sync;
+mod transactions;

@@ -8,10 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use strandline_coordinator::{AppendError, RequestId};
 use strandline_group_coordinator::{
-    AppendError, DeleteGroupRequest, GroupConfig, GroupError, GroupState, HeartbeatRequest,
-    JoinReply, JoinRequest, LeaveRequest, LeavingMember, ListGroupsFilter, OffsetFetchQuery, Reply,
-    Request, RequestId, SyncRequest,
+    DeleteGroupRequest, GroupConfig, GroupError, GroupState, HeartbeatRequest, JoinReply,
+    JoinRequest, LeaveRequest, LeavingMember, ListGroupsFilter, OffsetFetchQuery, Reply, Request,
+    SyncRequest,
 };
 
 use crate::harness::{Bench, GROUP, commit, config, fetch_from, join, offset_delete, subscription};
@@ -193,7 +194,7 @@ impl World {
             Step::CommitAppends => self.bench.commit_all(),
             Step::CommitOneAppend => {
                 if let Some(append) = self.bench.appends.pop_front() {
-                    self.bench.log.extend(append.records);
+                    self.bench.write(append.batch);
                     self.bench.resolve(append.token, Ok(()));
                 }
             }

@@ -1,8 +1,8 @@
 //! OffsetFetch, OffsetDelete, expiry and topic deletion (G-55, G-59…G-61, X-18).
 
+use strandline_coordinator::AppendError;
 use strandline_group_coordinator::{
-    AppendError, GroupError, GroupState, JoinRequest, OffsetCommitRequest, OffsetFetchQuery,
-    Request,
+    GroupError, GroupState, JoinRequest, OffsetCommitRequest, OffsetFetchQuery, Request,
 };
 
 use crate::harness::{

@@ -1,8 +1,7 @@
 //! Static membership (G-20…G-23, X-20).
 
-use strandline_group_coordinator::{
-    AppendError, GroupError, GroupState, JoinRequest, Request, SyncRequest,
-};
+use strandline_coordinator::AppendError;
+use strandline_group_coordinator::{GroupError, GroupState, JoinRequest, Request, SyncRequest};
 
 use crate::harness::{
     Bench, DELAY_MS, SESSION_MS, commit, fetch_from, join, join_static, join_with, sync,

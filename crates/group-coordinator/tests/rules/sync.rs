@@ -1,6 +1,7 @@
 //! SyncGroup and Heartbeat (G-30…G-33, G-40, G-43).
 
-use strandline_group_coordinator::{AppendError, GroupError, GroupState, Request, SyncRequest};
+use strandline_coordinator::AppendError;
+use strandline_group_coordinator::{GroupError, GroupState, Request, SyncRequest};
 
 use crate::harness::{Bench, DELAY_MS, GROUP, SESSION_MS, commit, join, sync};
 

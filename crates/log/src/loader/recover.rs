@@ -12,11 +12,13 @@ use crate::error::LogError;
 use crate::index::{self, Index, IndexEntry};
 use crate::log::jitter;
 use crate::offset_index::{self, OffsetEntry};
-use crate::replay;
+use crate::producer_state::ProducerState;
+use crate::replay::{self, Extent};
 use crate::scan::{BatchWalk, FileBatch, WalkError};
-use crate::segment::{Segment, SegmentFile};
+use crate::segment::{Segment, SegmentFile, timestamp_of_records};
+use crate::sys;
 use crate::time_index::{self, TimeEntry};
-use crate::{sys, transaction_index};
+use crate::transaction_index::{self, AbortedTransaction};
 
 const CHECK_WINDOW: usize = 4096;
 const RECOVER_WINDOW: usize = 1024 * 1024;
@@ -102,6 +104,7 @@ pub(super) fn check_segment(
     segment.size = size;
     segment.written_size = size;
     segment.has_aborts = !aborted.is_empty();
+    segment.has_unflushed_aborts = segment.has_aborts;
     segment.offset_index = Index::in_file(offsets.len() as u32, offsets.last().copied());
     segment.time_index = Index::in_file(times.len() as u32, times.last().copied());
     segment.max_timestamp = times.last().map_or(NO_TIMESTAMP, |e| e.timestamp);
@@ -109,6 +112,10 @@ pub(super) fn check_segment(
         .last()
         .map_or(-1, |e| base.saturating_add(i64::from(e.relative_offset)));
     match walk_end(&file, &mut segment, config) {
+        // Its marker was lost with the power; another one will take its offset (5.8).
+        Ok(end) if aborted.last().is_some_and(|last| last.last_offset >= end) => Ok(
+            Checked::Damaged("the transaction index goes beyond the log".into()),
+        ),
         Ok(end) if next_base.is_none_or(|next| end <= next) => Ok(Checked::Good(segment, end)),
         Ok(_) => Ok(Checked::Damaged(
             "its offsets reach into the next segment".into(),
@@ -149,7 +156,7 @@ fn walk_end(file: &File, segment: &mut Segment, config: &LogConfig) -> Result<Of
         if segment.since_index_entry > u64::from(config.index_interval_bytes) && !is_entry {
             return Err(wrong(batch.position, "the offset index is too short"));
         }
-        if batch.header.max_timestamp > segment.max_timestamp {
+        if timestamp_of_records(&batch.header) > segment.max_timestamp {
             return Err(wrong(batch.position, "the time index is too short"));
         }
         next_offset = batch.header.next_offset();
@@ -162,67 +169,83 @@ fn walk_end(file: &File, segment: &mut Segment, config: &LogConfig) -> Result<Of
 pub(super) struct Recovered {
     pub(super) segment: Segment,
     pub(super) next_offset: Offset,
+    /// The producers at its end.
+    pub(super) producers: ProducerState,
     /// Why the file was cut, if it was.
     pub(super) cut: Option<String>,
 }
 
-/// Reads every batch, and writes the indexes anew. With `may_cut` the file ends at the last valid
-/// batch afterwards; without, damage is an error, and checksums are left to the readers.
-pub(super) fn recover_segment(
-    folder: &Path,
-    base: Offset,
-    next_base: Option<Offset>,
-    config: &LogConfig,
-    may_cut: bool,
-) -> Result<Recovered, LogError> {
-    let path = SegmentFile::Log.path(folder, base);
-    let (file, size) = open(folder, base)?;
-    let mut segment = blank(folder, base, config);
-    let modified_ms = segment.modified_ms;
-    let mut walk = BatchWalk::new(&file, 0, size, RECOVER_WINDOW);
-    let mut next_offset = base;
-    let stop = loop {
-        match next_valid(&mut walk, base, next_offset, next_base, may_cut) {
-            Ok(Some(batch)) => {
-                segment.append(&batch.header, config.index_interval_bytes, modified_ms);
-                if batch.position == 0 {
-                    set_first(&mut segment, &batch);
-                }
-                next_offset = batch.header.next_offset();
+/// The recovery of one segment.
+pub(super) struct Recovery<'r> {
+    pub(super) folder: &'r Path,
+    /// The segments before it.
+    pub(super) before: &'r [Extent],
+    pub(super) base: Offset,
+    pub(super) next_base: Option<Offset>,
+    pub(super) config: &'r LogConfig,
+    /// Nobody flushes what lies below it once more.
+    pub(super) recovery_point: Offset,
+    /// The file ends at the last valid batch afterwards; without it damage is an error, and checksums
+    /// are left to the readers.
+    pub(super) may_cut: bool,
+}
+
+impl Recovery<'_> {
+    /// Goes through every batch once, and writes the indexes anew.
+    pub(super) fn run(&self) -> Result<Recovered, LogError> {
+        let path = SegmentFile::Log.path(self.folder, self.base);
+        let (file, size) = open(self.folder, self.base)?;
+        let mut segment = blank(self.folder, self.base, self.config);
+        let mut producers = replay::producers_before(self.folder, self.before, self.base)?;
+        let (mut aborted, mut next_offset) = (Vec::new(), self.base);
+        let modified_ms = segment.modified_ms;
+        let mut walk = BatchWalk::new(&file, 0, size, RECOVER_WINDOW);
+        let stop = loop {
+            let batch = match next_valid(&mut walk, self, next_offset) {
+                Ok(Some(batch)) => batch,
+                Ok(None) => break None,
+                Err(WalkError::Io(e)) => return Err(LogError::io("read", path, e)),
+                Err(damaged) => break Some(damaged.to_string()),
+            };
+            segment.append(&batch.header, self.config.index_interval_bytes, modified_ms);
+            if batch.position == 0 {
+                set_first(&mut segment, &batch);
             }
-            Ok(None) => break None,
-            Err(WalkError::Io(e)) => return Err(LogError::io("read", path, e)),
-            Err(damaged) => break Some(damaged.to_string()),
+            let entry = replay::replay_batch(&mut producers, &walk, &batch);
+            aborted.extend(entry.map_err(|e| LogError::io("read", path.clone(), e))?);
+            next_offset = batch.header.next_offset();
+        };
+        if let Some(reason) = &stop
+            && !self.may_cut
+        {
+            return Err(LogError::corrupt(path, reason.clone()));
         }
-    };
-    if let Some(reason) = &stop
-        && !may_cut
-    {
-        return Err(LogError::corrupt(path, reason.clone()));
+        // Also without a cut: blocks reserved behind the end go back.
+        sys::set_len(&file, segment.size).map_err(|e| LogError::io("trim", path, e))?;
+        segment.written_size = segment.size;
+        if self.next_base.is_some() || stop.is_some() {
+            segment.index_time();
+        }
+        write_indexes(self.folder, &mut segment)?;
+        segment.has_aborts = !aborted.is_empty();
+        segment.has_unflushed_aborts = segment.has_aborts;
+        let is_flushed = next_offset <= self.recovery_point;
+        write_transaction_index(self.folder, self.base, &aborted, is_flushed)?;
+        Ok(Recovered {
+            segment,
+            next_offset,
+            producers,
+            cut: stop,
+        })
     }
-    // Also without a cut: blocks reserved behind the end go back.
-    file.set_len(segment.size)
-        .map_err(|e| LogError::io("trim", path, e))?;
-    segment.written_size = segment.size;
-    if next_base.is_some() || stop.is_some() {
-        segment.index_time();
-    }
-    write_indexes(folder, &mut segment)?;
-    rebuild_transaction_index(folder, &file, &mut segment)?;
-    Ok(Recovered {
-        segment,
-        next_offset,
-        cut: stop,
-    })
 }
 
 fn next_valid(
     walk: &mut BatchWalk<'_>,
-    base: Offset,
+    recovery: &Recovery<'_>,
     next_offset: Offset,
-    next_base: Option<Offset>,
-    verify: bool,
 ) -> Result<Option<FileBatch>, WalkError> {
+    let (base, next_base) = (recovery.base, recovery.next_base);
     let Some(batch) = walk.next()? else {
         return Ok(None);
     };
@@ -242,7 +265,7 @@ fn next_valid(
     if next_base.is_some_and(|next| last_offset >= next) {
         return wrong("its offsets reach into the next segment");
     }
-    if verify {
+    if recovery.may_cut {
         walk.verify(&batch)?;
     }
     Ok(Some(batch))
@@ -263,33 +286,25 @@ fn write_indexes(folder: &Path, segment: &mut Segment) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Collects the aborted transactions of the segment anew.
-fn rebuild_transaction_index(
+fn write_transaction_index(
     folder: &Path,
-    file: &File,
-    segment: &mut Segment,
+    base: Offset,
+    aborted: &[AbortedTransaction],
+    sync: bool,
 ) -> Result<(), LogError> {
-    let path = SegmentFile::TransactionIndex.path(folder, segment.base_offset);
-    // Without the snapshot of the segment's beginning, what was open then is not known here.
-    let (_, snapshot) = replay::read_snapshot(folder, segment.base_offset)?;
-    let mut producers = snapshot.unwrap_or_default();
-    let mut entries = Vec::new();
-    let fail = |e| {
-        LogError::io(
-            "read",
-            SegmentFile::Log.path(folder, segment.base_offset),
-            e,
-        )
-    };
-    let mut walk = BatchWalk::new(file, 0, segment.size, RECOVER_WINDOW);
-    while let Ok(Some(batch)) = walk.next() {
-        if let Some(entry) = replay::replay_batch(&mut producers, &walk, &batch).map_err(fail)? {
-            entries.extend_from_slice(&entry);
-        }
+    let path = SegmentFile::TransactionIndex.path(folder, base);
+    let encoded = aborted.iter().map(AbortedTransaction::encode);
+    let bytes: Vec<u8> = encoded.flatten().collect();
+    if fs::read(&path).unwrap_or_default() == bytes && !bytes.is_empty() {
+        return Ok(()); // after most crashes; what was flushed stays so
     }
-    segment.has_aborts = !entries.is_empty();
-    if entries.is_empty() {
-        return sys::remove_if_there(&path);
+    if !bytes.is_empty() {
+        return sys::replace_file(&path, &bytes, sync);
     }
-    sys::replace_file(&path, &entries, false)
+    sys::remove_if_there(&path)?;
+    if sync {
+        sys::sync_folder(&path)
+    } else {
+        Ok(())
+    }
 }

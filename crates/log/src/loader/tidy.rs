@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use strandline_types::Offset;
@@ -96,10 +96,4 @@ pub(crate) fn modified_ms(path: &Path) -> i64 {
     since
         .and_then(|d| i64::try_from(d.as_millis()).ok())
         .unwrap_or(0)
-}
-
-/// Removes the given suffix from a path's name.
-pub(super) fn without_suffix(path: &Path, suffix: &str) -> Option<PathBuf> {
-    let name = path.file_name()?.to_str()?.strip_suffix(suffix)?;
-    Some(path.with_file_name(name))
 }

@@ -14,6 +14,7 @@ use crate::producer_snapshot;
 use crate::producer_state::{BatchMemory, Verdict};
 use crate::roll::should_roll;
 use crate::segment::Segment;
+use crate::verification::AppendChecks;
 
 /// A body below this size is copied, so that it does not keep a large receive buffer alive.
 const DETACH_BELOW_BYTES: usize = 8 * 1024;
@@ -40,8 +41,19 @@ impl Log {
     /// On an error nothing was appended.
     pub fn append_as_leader(
         &self,
+        batch: Batch,
+        epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
+        self.append_checked(batch, epoch, AppendChecks::default(), now_ms)
+    }
+
+    /// As [`Log::append_as_leader`], with what transactions demand beside it.
+    pub fn append_checked(
+        &self,
         mut batch: Batch,
         epoch: LeaderEpoch,
+        checks: AppendChecks,
         now_ms: i64,
     ) -> Result<Appended, AppendError> {
         if batch.body().len() < DETACH_BELOW_BYTES {
@@ -70,10 +82,10 @@ impl Log {
             if end.is_none() {
                 return Err(AppendError::InvalidBatch("the offsets are used up".into()));
             }
-            match state.producers.check(&batch, &header)? {
+            match state.producers.check(&batch, &header, checks)? {
                 Verdict::Duplicate(original) => return Ok(self.duplicate(&header, original)),
                 Verdict::Append(marker) => {
-                    self.append_locked(&mut state, batch, epoch, marker, now_ms)
+                    self.append_locked(&mut state, batch, header, epoch, marker, now_ms)
                 }
             }
         };
@@ -100,6 +112,7 @@ impl Log {
         &self,
         state: &mut LogState,
         mut batch: Batch,
+        mut header: BatchHeader,
         epoch: LeaderEpoch,
         marker: Option<EndTransactionMarker>,
         now_ms: i64,
@@ -107,7 +120,8 @@ impl Log {
         state.is_changed = true;
         let base_offset = get(&self.offsets.log_end);
         batch.set_offset_and_epoch(base_offset, epoch);
-        let header = batch.header();
+        header.base_offset = base_offset;
+        header.partition_leader_epoch = epoch;
         self.assign_epoch_locked(state, epoch, base_offset);
         if should_roll(state.segments.active(), &header, &state.config, now_ms).is_some() {
             self.roll_locked(state, base_offset, now_ms);

@@ -1,6 +1,6 @@
 //! Flushing, closing cleanly, deleting, and what happens when the directory fails (L-27, S-24).
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -10,8 +10,8 @@ use super::{Log, Status, WriteItem};
 use crate::error::LogError;
 use crate::janitor::Chore;
 use crate::offsets::{get, set};
-use crate::segment::SegmentFile;
-use crate::{producer_snapshot, sys, writer};
+use crate::segment::{SegmentFile, SegmentId};
+use crate::{partition_metadata, producer_snapshot, sys, writer};
 
 const MAX_FILE_NAME: usize = 255;
 
@@ -22,6 +22,21 @@ impl Log {
         self.flush_to(self.written_end_offset())
     }
 
+    /// Flushes everything that was appended before the call; waits for the writer. Blocks.
+    pub(crate) fn flush_appended(&self) -> Result<(), LogError> {
+        let end = {
+            let mut state = self.state.lock();
+            self.check_open(&state)?;
+            let end = self.log_end_offset();
+            self.wait_until(&mut state, |s| {
+                s.status != Status::Open || self.written_end_offset() >= end
+            })?;
+            self.check_open(&state)?;
+            end
+        };
+        self.flush_to(end)
+    }
+
     /// Flushes what is written below `offset`.
     pub(crate) fn flush_to(&self, offset: Offset) -> Result<(), LogError> {
         let from = self.recovery_point();
@@ -29,17 +44,17 @@ impl Log {
         if end <= from {
             return Ok(());
         }
-        let bases: Vec<(Offset, bool)> = {
+        let segments: Vec<(SegmentId, bool)> = {
             let state = self.state.lock();
             self.check_open(&state)?;
             let ends = state.segments.with_ends(self.log_end_offset());
             let touched = ends.filter(|(s, next)| *next > from && s.base_offset < end);
             touched
-                .map(|(s, next)| (s.base_offset, next <= end && s.base_offset < state.writing))
+                .map(|(s, next)| (s.id(), next <= end && s.base_offset < state.writing))
                 .collect()
         };
-        for (base, is_sealed) in bases {
-            match self.flush_segment(base, is_sealed) {
+        for (segment, is_sealed) in segments {
+            match self.flush_segment(segment, is_sealed) {
                 Err(e) if e.is_not_found() => {} // retention was faster
                 other => other?,
             }
@@ -58,32 +73,59 @@ impl Log {
             return self.flush_to(next);
         }
         // Its records were flushed while it was active; its indexes were not.
-        match self.flush_segment(base, true) {
-            Err(e) if e.is_not_found() => Ok(()),
-            other => other,
+        let segment = {
+            let mut state = self.state.lock();
+            state.segments.at_mut(base).map(|s| s.id())
+        };
+        match segment.map(|segment| self.flush_segment(segment, true)) {
+            Some(Err(e)) if e.is_not_found() => Ok(()),
+            Some(result) => result,
+            None => Ok(()), // retention, or cleaning, was faster
         }
     }
 
-    fn flush_segment(&self, base: Offset, is_sealed: bool) -> Result<(), LogError> {
+    fn flush_segment(&self, segment: SegmentId, is_sealed: bool) -> Result<(), LogError> {
+        let base = segment.base_offset;
         let sync = |kind: SegmentFile, file: &File| {
-            file.sync_data()
+            sys::sync_data(file)
                 .map_err(|e| LogError::io("flush", kind.path(&self.folder, base), e))
         };
         sync(
             SegmentFile::Log,
-            &*self.open_file(base, SegmentFile::Log, false)?,
+            &*self.open_segment_file(segment, SegmentFile::Log)?,
         )?;
         if is_sealed {
             for kind in [SegmentFile::OffsetIndex, SegmentFile::TimeIndex] {
-                sync(kind, &*self.open_file(base, kind, false)?)?;
-            }
-            // Only there when something was aborted.
-            if let Ok(file) = File::open(SegmentFile::TransactionIndex.path(&self.folder, base)) {
-                sync(SegmentFile::TransactionIndex, &file)?;
+                sync(kind, &*self.open_segment_file(segment, kind)?)?;
             }
         }
-        // The names too: those of the segment's files, and the folder's own.
-        sys::sync_folder(&SegmentFile::Log.path(&self.folder, base))?;
+        self.flush_transaction_index(base)?;
+        self.flush_names()
+    }
+
+    /// Flushes a file that is only there when something was aborted. Of an active segment, too: unlike
+    /// the other indexes it does not show at a start that something is missing in it (5.8).
+    pub(crate) fn flush_transaction_index(&self, base: Offset) -> Result<(), LogError> {
+        let path = SegmentFile::TransactionIndex.path(&self.folder, base);
+        let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
+        match flushed {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(LogError::io("flush", path, e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes durable what a flushed record is found by: the names of the files, the folder's own, and
+    /// whose folder it is.
+    pub(crate) fn flush_names(&self) -> Result<(), LogError> {
+        if !self.is_identity_durable.load(Ordering::Acquire) {
+            let path = self.folder.join(partition_metadata::FILE_NAME);
+            let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
+            flushed.map_err(|e| LogError::io("flush", path, e))?;
+            self.is_identity_durable.store(true, Ordering::Release);
+        }
+        sys::sync_folder(&SegmentFile::Log.path(&self.folder, 0))?;
         sys::sync_folder(&self.folder)
     }
 
@@ -143,18 +185,19 @@ impl Log {
     /// Flushes the files of a closed log.
     pub(crate) fn flush_closed(&self) -> Result<(), LogError> {
         let (from, end) = (self.recovery_point(), self.log_end_offset());
-        let bases: Vec<Offset> = {
+        let segments: Vec<SegmentId> = {
             let state = self.state.lock();
             let ends = state.segments.with_ends(end);
             ends.filter(|(_, next)| *next > from)
-                .map(|(s, _)| s.base_offset)
+                .map(|(s, _)| s.id())
                 .collect()
         };
-        for base in bases {
-            self.flush_segment(base, true)?;
+        for segment in segments {
+            self.flush_segment(segment, true)?;
         }
+        self.flush_names()?;
         let path = SegmentFile::ProducerSnapshot.path(&self.folder, end);
-        let flushed = File::open(&path).and_then(|file| file.sync_data());
+        let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
         flushed.map_err(|e| LogError::io("flush", path, e))
     }
 
@@ -190,7 +233,7 @@ impl Log {
         };
         self.notify_written(Err(LogError::Deleted(self.partition.clone())));
         self.dir.logs.write().remove(&self.partition);
-        fs::rename(&self.folder, &target)
+        sys::rename(&self.folder, &target)
             .map_err(|e| LogError::io("rename", self.folder.to_path_buf(), e))?;
         self.dir.files.forget(self.number, |_| true);
         self.tail.clear(&self.dir.tail);

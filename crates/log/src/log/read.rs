@@ -11,7 +11,7 @@ use crate::index::{Found, search_file};
 use crate::offset_index::OffsetEntry;
 use crate::offsets::get;
 use crate::scan::{BatchWalk, WalkError};
-use crate::segment::SegmentFile;
+use crate::segment::{SegmentFile, SegmentId};
 
 /// Header walks read this much at once: an index interval.
 const WINDOW_BYTES: usize = 4096;
@@ -28,6 +28,7 @@ struct Limits {
 
 /// A segment as it was under the lock.
 struct SegmentView {
+    id: SegmentId,
     base: Offset,
     /// Bytes that are written.
     size: u64,
@@ -49,6 +50,8 @@ enum SegmentRead {
     Nothing,
     /// The segment has nothing at or above the offset; go on at this one.
     GoOn(Offset),
+    /// Cleaning put another one in its place meanwhile; look again (L-47).
+    Replaced,
 }
 
 impl Log {
@@ -58,7 +61,9 @@ impl Log {
     /// device; [`Log::read_from_memory`] does not.
     ///
     /// Errors: [`LogError::OffsetOutOfRange`] below the local log start offset or above the log
-    /// end offset. At the end, or at `upper`, the read is empty.
+    /// end offset. At the end, or at `upper`, the read is empty. So it is below an `upper` that was
+    /// taken before a cleaning, when all that was left below it was replaced by what came behind it:
+    /// an empty read is no error and no end, look at the offsets again (L-47).
     pub fn read(
         &self,
         start: Offset,
@@ -89,6 +94,7 @@ impl Log {
                     }
                 }
                 Ok(SegmentRead::GoOn(next)) if next > at => read.end_offset = next,
+                Ok(SegmentRead::Replaced) => {}
                 Ok(_) => break,
                 // Retention took the segment away meanwhile: what was read stays good.
                 Err(e) if e.is_not_found() && !read.parts.is_empty() => break,
@@ -156,6 +162,7 @@ impl Log {
         };
         let written_end = get(&self.offsets.written_end);
         let view = SegmentView {
+            id: segment.id(),
             base,
             size: segment.written_size,
             end_offset: next_base.unwrap_or(written_end).min(written_end),
@@ -173,14 +180,26 @@ impl Log {
         let Some(view) = self.view_segment(at, limits.upper)? else {
             return Ok(SegmentRead::Nothing);
         };
+        match self.read_view(&view, at, limits) {
+            Err(e) if e.is_not_found() && self.is_replaced(view.id) => Ok(SegmentRead::Replaced),
+            other => other,
+        }
+    }
+
+    fn read_view(
+        &self,
+        view: &SegmentView,
+        at: Offset,
+        limits: Limits,
+    ) -> Result<SegmentRead, LogError> {
         // Only past what is wholly written: the rest of a segment is in the tail.
         let go_on = view.next_base.filter(|next| *next == view.end_offset);
         let go_on = go_on.map_or(SegmentRead::Nothing, SegmentRead::GoOn);
         if view.size == 0 || at >= view.end_offset {
             return Ok(go_on);
         }
-        let file = self.open_file(view.base, SegmentFile::Log, false)?;
-        let Some((start, first_end, first_next)) = self.find_batch(&view, &file, at)? else {
+        let file = self.open_segment_file(view.id, SegmentFile::Log)?;
+        let Some((start, first_end, first_next)) = self.find_batch(view, &file, at)? else {
             return Ok(go_on);
         };
         let first_fits = first_end - start <= limits.max_bytes as u64 || limits.min_one;
@@ -191,7 +210,7 @@ impl Log {
         let (end, end_offset) = if view.end_offset <= limits.upper && view.size <= limit {
             (view.size, view.end_offset)
         } else {
-            self.find_end(&view, &file, (first_end, first_next), limit, limits.upper)?
+            self.find_end(view, &file, (first_end, first_next), limit, limits.upper)?
         };
         let len = usize::try_from(end - start).unwrap_or(usize::MAX);
         let ends = end == view.size && view.next_base.is_some();
@@ -295,7 +314,7 @@ impl Log {
             Found::Entry(entry) => Some(entry),
             Found::Nowhere => None,
             Found::InFile(count) => {
-                let index = self.open_file(view.base, SegmentFile::OffsetIndex, false)?;
+                let index = self.open_segment_file(view.id, SegmentFile::OffsetIndex)?;
                 search_file(&index, count, wanted).map_err(|e| {
                     let path = SegmentFile::OffsetIndex.path(&self.folder, view.base);
                     LogError::io("read", path, e)

@@ -34,6 +34,12 @@ pub(crate) struct LogState {
     pub(crate) is_changed: bool,
     /// A flush for `flush.ms` is planned.
     pub(crate) is_flush_planned: bool,
+    /// Where the last cleaning ended, `None` before the first (L-49).
+    pub(crate) cleaned_to: Option<Offset>,
+    /// Cleaned segments that were put in so far.
+    pub(crate) swaps: u32,
+    /// One is being put in: no other segment may leave meanwhile.
+    pub(crate) is_swapping: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +78,7 @@ pub(crate) struct LogParts {
     pub(crate) epochs: LeaderEpochs,
     pub(crate) offsets: LogOffsets,
     pub(crate) recovery_point: Offset,
+    pub(crate) cleaned_to: Option<Offset>,
     /// A clean end would find something to do.
     pub(crate) is_changed: bool,
     /// False when a tiered log's start is only where the disk begins (L-26).

@@ -22,6 +22,11 @@ impl Log {
         self.dir.fault().is_some() || self.state.lock().status != Status::Open
     }
 
+    /// Bytes that wait to be written in the log's directory, those of all its logs.
+    pub fn dir_backlog_bytes(&self) -> usize {
+        self.dir.backlog_bytes.load(Ordering::Relaxed)
+    }
+
     /// False after the checkpoint of a tiered log's start was lost: the log start offset is then
     /// where the disk begins, until [`Log::restore_log_start_offset`] corrects it (L-26).
     pub fn is_log_start_known(&self) -> bool {

@@ -1,14 +1,14 @@
 //! Finding records by time, to the record (O-5, O-9).
 
-use std::ops::ControlFlow;
-
-use strandline_records::{Batch, RecordPosition, max_timestamp_record, walk};
+use strandline_records::{
+    Batch, BatchHeader, RecordPosition, first_record_at_or_after, max_timestamp_record,
+};
 use strandline_types::{LeaderEpoch, NO_TIMESTAMP, Offset};
 
 use super::Log;
 use crate::error::LogError;
 use crate::index::{Found, search_file};
-use crate::segment::SegmentFile;
+use crate::segment::{SegmentFile, SegmentId, timestamp_of_records};
 use crate::time_index::TimeEntry;
 
 /// Bytes that one step of the scan reads: an index interval and what it may overshoot.
@@ -29,6 +29,7 @@ pub struct TimestampedOffset {
 
 /// The segment to scan, and where to begin.
 struct Candidate {
+    id: SegmentId,
     base: Offset,
     end: Offset,
     hint: Found<TimeEntry>,
@@ -69,6 +70,7 @@ impl Log {
         let mut segments = state.segments.with_ends(self.log_end_offset());
         let found = segments.find(|(s, end)| *end > from && s.max_timestamp >= timestamp);
         Ok(found.map(|(segment, end)| Candidate {
+            id: segment.id(),
             base: segment.base_offset,
             end,
             hint: segment.time_index.last_where(|e| e.timestamp <= timestamp),
@@ -108,7 +110,8 @@ impl Log {
             Found::Entry(entry) => Some(entry),
             Found::Nowhere => None,
             Found::InFile(count) => {
-                let file = match self.open_file(candidate.base, SegmentFile::TimeIndex, false) {
+                let file = match self.open_segment_file(candidate.id, SegmentFile::TimeIndex) {
+                    // Deleted or replaced meanwhile: the reading finds that out.
                     Err(e) if e.is_not_found() => return Ok(candidate.base),
                     other => other?,
                 };
@@ -126,42 +129,89 @@ impl Log {
 
     /// The first local record with the greatest timestamp (O-9); `None` when no record has one.
     pub fn max_timestamp_record(&self) -> Result<Option<TimestampedOffset>, LogError> {
+        loop {
+            let swaps = self.state.lock().swaps;
+            let found = self.find_max_timestamp_record();
+            // A cleaning in between may have moved what the segments said.
+            if self.state.lock().swaps == swaps {
+                return found;
+            }
+        }
+    }
+
+    fn find_max_timestamp_record(&self) -> Result<Option<TimestampedOffset>, LogError> {
         let start = self.local_log_start_offset();
-        let mut best: Option<(i64, Offset)> = None;
-        let mut partial = None;
+        let mut best: Option<Greatest> = None;
+        let mut first = None;
         {
             let state = self.state.lock();
             self.check_open(&state)?;
             for (segment, end) in state.segments.with_ends(self.log_end_offset()) {
-                let (timestamp, offset) = (segment.max_timestamp, segment.offset_of_max_timestamp);
-                if end > start && offset < start && timestamp >= 0 {
-                    partial = Some(end); // its greatest one was deleted
-                } else if end > start && best.is_none_or(|(t, _)| t < timestamp) {
-                    best = Some((timestamp, offset));
+                let greatest = Greatest {
+                    timestamp: segment.max_timestamp,
+                    offset: segment.offset_of_max_timestamp,
+                };
+                if end <= start {
+                    continue;
+                }
+                if segment.base_offset < start {
+                    first = Some((greatest, end)); // a part of it was deleted
+                } else if best.is_none_or(|b| b.timestamp < greatest.timestamp) {
+                    best = Some(greatest);
                 }
             }
         }
-        if let Some(end) = partial {
-            let (timestamp, offset) = self.greatest_in(start, end)?;
-            best = best
-                .filter(|(t, _)| *t > timestamp)
-                .or(Some((timestamp, offset)));
+        if let Some((greatest, end)) = first {
+            let left = self.greatest_left(greatest, start, end)?;
+            best = best.filter(|b| b.timestamp > left.timestamp).or(Some(left));
         }
-        let Some((_, offset)) = best.filter(|(t, _)| *t >= 0) else {
+        let Some(best) = best.filter(|b| b.timestamp >= 0) else {
             return Ok(None);
         };
-        let read = self.read(offset, 1, Offset::MAX, true)?;
-        Ok(read.batches()?.first().map(greatest_of))
+        let batch = self.batch_at(best.offset)?;
+        Ok(batch.map(|batch| greatest_of(&batch, start)))
     }
 
-    /// Greatest batch timestamp in `[start, end)` and the last offset of its first batch.
-    fn greatest_in(&self, start: Offset, end: Offset) -> Result<(i64, Offset), LogError> {
-        let (mut best, mut at) = ((NO_TIMESTAMP, start), start);
+    fn batch_at(&self, offset: Offset) -> Result<Option<Batch>, LogError> {
+        let read = self.read(offset, 1, Offset::MAX, true)?;
+        Ok(read.batches()?.into_iter().next())
+    }
+
+    /// What is left of a segment's greatest timestamp, when the log begins inside the segment.
+    fn greatest_left(
+        &self,
+        greatest: Greatest,
+        start: Offset,
+        end: Offset,
+    ) -> Result<Greatest, LogError> {
+        if greatest.offset >= start
+            && let Some(batch) = self.batch_at(greatest.offset)?
+            && batch.header().base_offset >= start
+        {
+            return Ok(greatest);
+        }
+        self.greatest_in(start, end)
+    }
+
+    /// The greatest timestamp in `[start, end)`.
+    fn greatest_in(&self, start: Offset, end: Offset) -> Result<Greatest, LogError> {
+        let mut best = Greatest {
+            timestamp: NO_TIMESTAMP,
+            offset: start,
+        };
+        let mut at = start;
         while at < end {
             let read = self.read(at, STEP_BYTES, end, true)?;
-            for header in read.batches()?.iter().map(Batch::header) {
-                if header.max_timestamp > best.0 {
-                    best = (header.max_timestamp, header.last_offset());
+            for batch in read.batches()? {
+                let header = batch.header();
+                let timestamp = if header.base_offset < start {
+                    greatest_of(&batch, start).timestamp
+                } else {
+                    timestamp_of_records(&header)
+                };
+                if timestamp > best.timestamp {
+                    let offset = header.last_offset();
+                    best = Greatest { timestamp, offset };
                 }
             }
             if read.end_offset <= at {
@@ -173,57 +223,43 @@ impl Log {
     }
 }
 
+/// A greatest timestamp in ms, and the last offset of the first batch that has it.
+#[derive(Debug, Clone, Copy)]
+struct Greatest {
+    timestamp: i64,
+    offset: Offset,
+}
+
 /// The first record at or after both a time and an offset. Records that cannot be read (a batch
 /// stored unchecked) give the batch itself.
 fn first_at_or_after(batch: &Batch, timestamp: i64, from: Offset) -> Option<TimestampedOffset> {
     let header = batch.header();
-    let leader_epoch = header.partition_leader_epoch;
-    let mut found = None;
-    let walked = walk(batch, MAX_DECOMPRESSED_BYTES, |head| {
-        let offset = header
-            .base_offset
-            .saturating_add(i64::from(head.offset_delta));
-        let record = RecordPosition {
-            offset,
-            timestamp: head.timestamp,
-        };
-        if record.timestamp < timestamp || record.offset < from {
-            return ControlFlow::Continue(());
-        }
-        found = Some(record);
-        ControlFlow::Break(())
-    });
-    if let Err(error) = walked
-        && found.is_none()
-    {
+    let found = first_record_at_or_after(batch, timestamp, from, MAX_DECOMPRESSED_BYTES);
+    let found = found.unwrap_or_else(|error| {
         tracing::warn!(base_offset = header.base_offset, %error, "records cannot be read");
-        let offset = header.base_offset.max(from);
-        return Some(TimestampedOffset {
-            offset,
+        Some(RecordPosition {
+            offset: header.base_offset.max(from),
             timestamp: header.max_timestamp,
-            leader_epoch,
-        });
-    }
-    found.map(|r| TimestampedOffset {
-        offset: r.offset,
-        timestamp: r.timestamp,
-        leader_epoch,
-    })
+        })
+    });
+    found.map(|record| position_in(&header, record))
 }
 
-fn greatest_of(batch: &Batch) -> TimestampedOffset {
+/// The first record at or after an offset with the greatest timestamp.
+fn greatest_of(batch: &Batch, from: Offset) -> TimestampedOffset {
     let header = batch.header();
-    let leader_epoch = header.partition_leader_epoch;
-    match max_timestamp_record(batch, MAX_DECOMPRESSED_BYTES) {
-        Ok(Some(r)) => TimestampedOffset {
-            offset: r.offset,
-            timestamp: r.timestamp,
-            leader_epoch,
-        },
-        _ => TimestampedOffset {
-            offset: header.last_offset(),
-            timestamp: header.max_timestamp,
-            leader_epoch,
-        },
+    let found = max_timestamp_record(batch, from, MAX_DECOMPRESSED_BYTES);
+    let unread = RecordPosition {
+        offset: header.last_offset(),
+        timestamp: header.max_timestamp,
+    };
+    position_in(&header, found.ok().flatten().unwrap_or(unread))
+}
+
+fn position_in(header: &BatchHeader, record: RecordPosition) -> TimestampedOffset {
+    TimestampedOffset {
+        offset: record.offset,
+        timestamp: record.timestamp,
+        leader_epoch: header.partition_leader_epoch,
     }
 }

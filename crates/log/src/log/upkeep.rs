@@ -1,6 +1,5 @@
 //! What time does to a log: rolling by age, DeleteRecords, local retention (L-5, L-30…L-33, S-20).
 
-use std::fs;
 use std::path::PathBuf;
 
 use strandline_types::Offset;
@@ -8,9 +7,11 @@ use strandline_types::Offset;
 use super::{Log, LogState};
 use crate::error::LogError;
 use crate::janitor::Chore;
+use crate::leader_epochs::LeaderEpochs;
 use crate::offsets::{get, set};
 use crate::retention::{self, LogFacts, SegmentFacts};
 use crate::segment::{Segment, SegmentFile};
+use crate::sys;
 
 /// What a pass of local retention did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +36,7 @@ impl Log {
         Ok(self.roll_if_not_empty(&mut state, now_ms))
     }
 
-    fn roll_if_not_empty(&self, state: &mut LogState, now_ms: i64) -> bool {
+    pub(super) fn roll_if_not_empty(&self, state: &mut LogState, now_ms: i64) -> bool {
         let due = state.segments.active().size > 0;
         if due {
             self.roll_locked(state, self.log_end_offset(), now_ms);
@@ -90,6 +91,17 @@ impl Log {
         Ok(())
     }
 
+    /// Takes what the remote tier knows of epochs that begin before all that are known here: after a power
+    /// loss the checkpoint may have been made anew from local batches (S-13).
+    pub fn restore_leader_epochs(&self, older: &LeaderEpochs) -> Result<(), LogError> {
+        let mut state = self.state.lock();
+        self.check_open(&state)?;
+        if state.epochs.complete_with(older) {
+            self.push_epochs(&mut state);
+        }
+        Ok(())
+    }
+
     fn raise_log_start(&self, state: &mut LogState, offset: Offset) {
         self.raise_local_log_start(offset);
         if offset > self.log_start_offset() {
@@ -118,7 +130,10 @@ impl Log {
         let removed = {
             let mut state = self.state.lock();
             self.check_open(&state)?;
-            let plan = self.plan(&state, now_ms, highest_offset_in_remote_storage);
+            let mut plan = self.plan(&state, now_ms, highest_offset_in_remote_storage);
+            if state.is_swapping {
+                plan.delete = 0; // the next pass will find what is due now
+            }
             outcome.rolled = plan.roll_active && self.roll_if_not_empty(&mut state, now_ms);
             if plan.delete == state.segments.len() {
                 // L-5: all of them, so an empty one at the end comes first.
@@ -129,7 +144,8 @@ impl Log {
                 );
                 self.wait_until(&mut state, |s| s.writing >= base)?;
                 self.check_open(&state)?;
-                if state.segments.first_base() == first {
+                // The lock was away: what is being swapped now is left to the next pass.
+                if state.segments.first_base() == first && !state.is_swapping {
                     self.take_out(&mut state, plan.delete)
                 } else {
                     Vec::new() // another pass was here meanwhile
@@ -216,7 +232,7 @@ impl Log {
             for kind in SegmentFile::ALL {
                 let path = kind.path(&self.folder, segment.base_offset);
                 let target = deleted_path(path.clone());
-                match fs::rename(&path, &target) {
+                match sys::rename(&path, &target) {
                     Ok(()) => paths.push(target),
                     Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                     Err(e) => return Err(LogError::io("rename", path, e)),

@@ -16,12 +16,15 @@ use crate::janitor::Chore;
 use crate::loader::{self, LoadRequest};
 use crate::log::{Log, marked_name};
 use crate::partition_metadata;
+use crate::sys;
 
 /// A partition that could not be loaded; its folder is as it was.
 #[derive(Debug)]
 pub struct FailedLog {
     /// The partition.
     pub partition: TopicPartition,
+    /// The log directory that it lies in.
+    pub dir: Arc<Path>,
     /// Why.
     pub error: LogError,
 }
@@ -63,7 +66,11 @@ impl LogDir {
                             Ok(None) => loaded.strays.push(folder),
                             Err(error) => {
                                 tracing::error!(%partition, %error, "partition cannot be loaded");
-                                loaded.failed.push(FailedLog { partition, error });
+                                loaded.failed.push(FailedLog {
+                                    partition,
+                                    dir: Arc::clone(&self.shared.path),
+                                    error,
+                                });
                             }
                         }
                     }
@@ -87,6 +94,7 @@ impl LogDir {
             keep(&checkpoints.recovery, &mut kept.recovery);
             keep(&checkpoints.log_start, &mut kept.log_start);
             keep(&checkpoints.high_watermark, &mut kept.high_watermark);
+            keep(&checkpoints.cleaned_to, &mut kept.cleaned_to);
         }
         drop(kept);
         // Entries of partitions that are gone must not meet a new one of their name.
@@ -124,11 +132,19 @@ impl LogDir {
         checkpoints: &Checkpoints,
         config_of: &(dyn Fn(&TopicPartition, TopicId) -> Option<LogConfig> + Sync),
     ) -> Result<Option<Arc<Log>>, LogError> {
-        let topic_id = partition_metadata::read(folder)?.unwrap_or(TopicId::ZERO);
+        let recovery_point = checkpoints.recovery.get(partition).copied().unwrap_or(0);
+        let topic_id = match partition_metadata::read(folder) {
+            Ok(id) => id.unwrap_or(TopicId::ZERO),
+            // It is on the device before anything in the folder is: the cut took all of it.
+            Err(LogError::Corrupt { .. }) if self.power_was_lost && recovery_point == 0 => {
+                TopicId::ZERO
+            }
+            Err(error) => return Err(error),
+        };
         let Some(config) = config_of(partition, topic_id) else {
             let target = self.path().join(marked_name(partition, "stray"));
             tracing::warn!(%partition, to = %target.display(), "stray partition is set aside");
-            fs::rename(folder, &target).map_err(|e| LogError::io("rename", folder, e))?;
+            sys::rename(folder, &target).map_err(|e| LogError::io("rename", folder, e))?;
             return Ok(None);
         };
         let parts = loader::load(LoadRequest {
@@ -137,9 +153,10 @@ impl LogDir {
             folder: folder.into(),
             config,
             is_clean: self.was_clean,
-            recovery_point: checkpoints.recovery.get(partition).copied().unwrap_or(0),
+            recovery_point,
             log_start: checkpoints.log_start.get(partition).copied(),
             high_watermark: checkpoints.high_watermark.get(partition).copied(),
+            cleaned_to: checkpoints.cleaned_to.get(partition).copied(),
         })?;
         Ok(Some(Log::assemble(parts, &self.shared)))
     }
@@ -151,6 +168,7 @@ struct Checkpoints {
     recovery: OffsetMap,
     log_start: OffsetMap,
     high_watermark: OffsetMap,
+    cleaned_to: OffsetMap,
 }
 
 impl Checkpoints {
@@ -165,6 +183,7 @@ impl Checkpoints {
             recovery: read(checkpoint::RECOVERY_POINT),
             log_start: read(checkpoint::LOG_START),
             high_watermark: read(checkpoint::HIGH_WATERMARK),
+            cleaned_to: read(checkpoint::CLEANED_TO),
         }
     }
 }

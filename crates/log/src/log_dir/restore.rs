@@ -1,7 +1,9 @@
 //! A log whose local copy is lost, or behind the remote tier, begins anew at the tiered end
 //! (S-31 for the only replica; DESIGN §4 "a bucket that alone is complete").
+//!
+//! **Crash safety**: the folder is made under a name that the next start removes, and gets its own when
+//! all of it is on the device. Half of one would begin again at offsets that are tiered.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,9 +15,11 @@ use crate::error::LogError;
 use crate::leader_epochs::LeaderEpochs;
 use crate::loader::{self, LoadRequest};
 use crate::log::Log;
+use crate::log::marked_name;
 use crate::log_dir::LogDir;
 use crate::partition_metadata;
 use crate::segment::SegmentFile;
+use crate::sys;
 
 /// What the remote tier knows of a log's past.
 #[derive(Debug, Clone)]
@@ -43,23 +47,29 @@ impl LogDir {
         self.shared.check_running()?;
         let folder: Arc<Path> = self.path().join(partition.to_string()).into();
         let mut logs = self.shared.logs.write();
-        match fs::create_dir(&folder) {
-            Ok(()) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(LogError::AlreadyExists(partition));
-            }
-            Err(e) => return Err(LogError::io("create", folder.to_path_buf(), e)),
+        let is_there = folder.try_exists();
+        if is_there.map_err(|e| LogError::io("look at", folder.to_path_buf(), e))? {
+            return Err(LogError::AlreadyExists(partition));
         }
-        write_files(&folder, topic_id, start)?;
-        let parts = loader::load(LoadRequest {
-            partition: partition.clone(),
-            topic_id,
-            folder,
-            config,
-            is_clean: true,
-            recovery_point: start.next_offset,
-            log_start: Some(start.log_start_offset),
-            high_watermark: Some(start.next_offset),
+        let draft = self.path().join(marked_name(&partition, "delete"));
+        let made = make_folder(&draft, &folder, topic_id, start);
+        let loaded = made.and_then(|()| {
+            loader::load(LoadRequest {
+                partition: partition.clone(),
+                topic_id,
+                folder: Arc::clone(&folder),
+                config,
+                is_clean: true,
+                recovery_point: start.next_offset,
+                log_start: Some(start.log_start_offset),
+                high_watermark: Some(start.next_offset),
+                cleaned_to: None,
+            })
+        });
+        let parts = loaded.inspect_err(|_| {
+            // All in it is in the bucket; in the way of the next try it would be taken for a log.
+            let _ = sys::remove_dir_all(&draft);
+            let _ = sys::remove_dir_all(&folder);
         })?;
         let log = Log::assemble(parts, &self.shared);
         logs.insert(partition, Arc::clone(&log));
@@ -67,10 +77,26 @@ impl LogDir {
     }
 }
 
+/// Makes the folder as `draft` and, when it is complete and on the device, gives it its name.
+fn make_folder(
+    draft: &Path,
+    folder: &Path,
+    topic_id: TopicId,
+    start: &RemoteStart,
+) -> Result<(), LogError> {
+    sys::create_dir(draft).map_err(|e| LogError::io("create", draft, e))?;
+    write_files(draft, topic_id, start)?;
+    sys::sync_folder(&draft.join("."))?;
+    sys::rename(draft, folder).map_err(|e| LogError::io("rename", draft, e))?;
+    sys::sync_folder(folder)
+}
+
 fn write_files(folder: &Path, topic_id: TopicId, start: &RemoteStart) -> Result<(), LogError> {
     partition_metadata::write(folder, topic_id)?;
     let put = |path: std::path::PathBuf, bytes: &[u8]| {
-        fs::write(&path, bytes).map_err(|e| LogError::io("write", path, e))
+        let write = |file| sys::write_all_at(&file, bytes, 0).and_then(|()| sys::sync_data(&file));
+        let written = sys::create(&path).and_then(write);
+        written.map_err(|e| LogError::io("write", path, e))
     };
     put(
         folder.join("leader-epoch-checkpoint"),
@@ -118,10 +144,24 @@ mod tests {
             assert_eq!(log.end_offset_for_epoch(0).end_offset, 500);
         };
         let dir = open();
+        // What a kill in the middle leaves is no log.
+        let draft = folder.path().join(marked_name(&partition, "delete"));
+        sys::create_dir(&draft).unwrap();
+        write_files(&draft, id, &start).unwrap();
         check(
             &dir.create_log_at(partition, id, config.clone(), &start)
                 .unwrap(),
         );
+        let drafts = || std::fs::read_dir(folder.path()).unwrap().count();
+        let before = drafts();
+        let again = dir.create_log_at(
+            TopicPartition::new(TopicName::new("t").unwrap(), 3),
+            id,
+            config.clone(),
+            &start,
+        );
+        assert!(matches!(again, Err(LogError::AlreadyExists(_))));
+        assert_eq!(drafts(), before);
         dir.close().unwrap();
         drop(dir);
         let loaded = open().load_logs(&|_, _| Some(config.clone())).unwrap();

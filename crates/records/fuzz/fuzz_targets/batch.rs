@@ -146,8 +146,20 @@ fn look(batch: &Batch) -> Option<i32> {
         "{walked:?} {:?}",
         read.as_ref().err()
     );
-    let _ = first_record_at_or_after(batch, NOW_MS, MAX_DECOMPRESSED_BYTES);
-    let _ = max_timestamp_record(batch, MAX_DECOMPRESSED_BYTES);
+    // Lookups from each end of the offsets that the batch claims, and from beyond them.
+    for from in [
+        0,
+        batch.header().base_offset,
+        batch.header().last_offset(),
+        i64::MAX,
+    ] {
+        for found in [
+            first_record_at_or_after(batch, NOW_MS, from, MAX_DECOMPRESSED_BYTES),
+            max_timestamp_record(batch, from, MAX_DECOMPRESSED_BYTES),
+        ] {
+            assert!(found.ok().flatten().is_none_or(|at| at.offset >= from));
+        }
+    }
     let _ = EndTransactionMarker::of_batch(batch);
     read.ok().map(|_| heads)
 }

@@ -3,7 +3,7 @@
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::{CodecError, read_piece};
+use super::{Buffer, CodecError, read_piece};
 
 pub(super) struct Decoder<'a>(MultiGzDecoder<&'a [u8]>);
 
@@ -12,11 +12,7 @@ impl<'a> Decoder<'a> {
         Self(MultiGzDecoder::new(data))
     }
 
-    pub(super) fn read_more(
-        &mut self,
-        out: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<bool, CodecError> {
+    pub(super) fn read_more(&mut self, out: &mut Buffer, limit: usize) -> Result<bool, CodecError> {
         read_piece(&mut self.0, out, limit)
     }
 }

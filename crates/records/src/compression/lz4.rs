@@ -9,7 +9,7 @@ use lz4_flex::block::{decompress_into, decompress_into_with_dict};
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 
 use super::xxh32::Xxh32;
-use super::{CodecError, corrupt};
+use super::{Buffer, CodecError, corrupt};
 
 const MAGIC: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
 /// How far a linked block may reach back, in bytes.
@@ -27,8 +27,9 @@ pub(super) struct Decoder<'a> {
     rest: &'a [u8],
     block_bytes: usize,
     block_checksums: bool,
+    is_linked: bool,
     /// The last output, when blocks are linked.
-    window: Option<Vec<u8>>,
+    window: Vec<u8>,
     content_checksum: Option<Xxh32>,
     content_size: Option<u64>,
     produced: u64,
@@ -70,7 +71,8 @@ impl<'a> Decoder<'a> {
             rest,
             block_bytes,
             block_checksums: flags & FLAG_BLOCK_CHECKSUM != 0,
-            window: (flags & FLAG_INDEPENDENT == 0).then(Vec::new),
+            is_linked: flags & FLAG_INDEPENDENT == 0,
+            window: Vec::new(),
             content_checksum: (flags & FLAG_CONTENT_CHECKSUM != 0).then(Xxh32::new),
             content_size,
             produced: 0,
@@ -78,7 +80,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    pub(super) fn read_more(&mut self, out: &mut Vec<u8>) -> Result<bool, CodecError> {
+    pub(super) fn read_more(&mut self, out: &mut Buffer) -> Result<bool, CodecError> {
         if self.ended {
             return Ok(false);
         }
@@ -99,13 +101,7 @@ impl<'a> Decoder<'a> {
         if self.block_checksums && self.take_u32()? != Xxh32::of(block) {
             return Err(corrupt("a block's checksum is wrong"));
         }
-        let before = out.len();
-        if header >> 31 == 1 {
-            out.extend_from_slice(block);
-        } else {
-            self.decompress_block(block, out)?;
-        }
-        self.note(out.get(before..).unwrap_or_default());
+        self.read_block(block, header >> 31 == 1, out)?;
         Ok(true)
     }
 
@@ -118,22 +114,33 @@ impl<'a> Decoder<'a> {
         Ok(u32::from_le_bytes(*word))
     }
 
-    fn decompress_block(&self, block: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
-        let before = out.len();
-        out.resize(
-            before
-                + self
-                    .block_bytes
-                    .min(block.len().saturating_mul(MAX_EXPANSION)),
-            0,
-        );
-        let room = out.get_mut(before..).unwrap_or_default();
-        let written = match &self.window {
-            Some(window) => decompress_into_with_dict(block, room, window),
-            None => decompress_into(block, room),
+    fn read_block(
+        &mut self,
+        block: &[u8],
+        is_stored: bool,
+        out: &mut Buffer,
+    ) -> Result<(), CodecError> {
+        let most = block.len().saturating_mul(MAX_EXPANSION);
+        let room = out.room(self.block_bytes.min(most));
+        let written = if is_stored {
+            room.get_mut(..block.len())
+                .unwrap_or_default()
+                .copy_from_slice(block);
+            block.len()
+        } else if self.is_linked {
+            decompress_into_with_dict(block, room, &self.window)
+                .map_err(|error| corrupt(&error.to_string()))?
+        } else {
+            decompress_into(block, room).map_err(|error| corrupt(&error.to_string()))?
         };
-        let written = written.map_err(|error| corrupt(&error.to_string()))?;
-        out.truncate(before + written);
+        let output = room.get(..written).unwrap_or_default();
+        self.note(output);
+        if self.is_linked {
+            self.window.extend_from_slice(output);
+            let excess = self.window.len().saturating_sub(WINDOW_BYTES);
+            self.window.drain(..excess);
+        }
+        out.grow(written);
         Ok(())
     }
 
@@ -141,11 +148,6 @@ impl<'a> Decoder<'a> {
         self.produced = self.produced.saturating_add(output.len() as u64);
         if let Some(checksum) = &mut self.content_checksum {
             checksum.update(output);
-        }
-        if let Some(window) = &mut self.window {
-            window.extend_from_slice(output);
-            let excess = window.len().saturating_sub(WINDOW_BYTES);
-            window.drain(..excess);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use super::{CodecError, corrupt};
+use super::{Buffer, CodecError, corrupt};
 
 /// A raw block cannot begin with these bytes: its first element would be a copy from nowhere.
 const XERIAL_MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
@@ -43,11 +43,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    pub(super) fn read_more(
-        &mut self,
-        out: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<bool, CodecError> {
+    pub(super) fn read_more(&mut self, out: &mut Buffer, limit: usize) -> Result<bool, CodecError> {
         let block = match self.state {
             State::Ended => return Ok(false),
             State::Raw => {
@@ -69,14 +65,11 @@ impl<'a> Decoder<'a> {
         if size > block.len().saturating_mul(MAX_EXPANSION) {
             return Err(corrupt("the block claims more bytes than it can hold"));
         }
-        let before = out.len();
-        out.resize(before + size, 0);
-        let room = out.get_mut(before..).unwrap_or_default();
         let written = self
             .raw
-            .decompress(block, room)
+            .decompress(block, out.room(size))
             .map_err(|e| corrupt(&e.to_string()))?;
-        out.truncate(before + written);
+        out.grow(written);
         Ok(true)
     }
 

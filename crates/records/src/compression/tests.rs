@@ -73,7 +73,7 @@ fn one_byte_above_the_cap_is_refused() {
 
 /// What a decoder takes until it refuses: (largest buffer, result).
 fn appetite(codec: Compression, data: &[u8], max: usize) -> (usize, BatchError) {
-    let mut out = Vec::new();
+    let mut out = Buffer::fresh();
     let mut decoder = Decoder::new(codec, data, max).unwrap();
     loop {
         match decoder.read_more(&mut out) {
@@ -120,7 +120,7 @@ fn a_claimed_size_is_not_allocated() {
     );
     // An LZ4 frame with 4 MiB blocks and a hundred bytes in it.
     let info = FrameInfo::new().block_size(BlockSize::Max4MB);
-    let mut out = Vec::new();
+    let mut out = Buffer::fresh();
     let frame = lz4_frame(info, &[b'x'; 100]);
     assert!(frame.len() < 50, "the block is compressed");
     let mut decoder = Decoder::new(Compression::Lz4, &frame, usize::MAX).unwrap();

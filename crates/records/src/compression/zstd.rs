@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{CodecError, read_piece};
+use super::{Buffer, CodecError, read_piece};
 
 /// Kafka's default of `compression.zstd.level`.
 const DEFAULT_LEVEL: i32 = 3;
@@ -14,11 +14,7 @@ impl<'a> Decoder<'a> {
         Ok(Self(zstd::stream::read::Decoder::with_buffer(data)?))
     }
 
-    pub(super) fn read_more(
-        &mut self,
-        out: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<bool, CodecError> {
+    pub(super) fn read_more(&mut self, out: &mut Buffer, limit: usize) -> Result<bool, CodecError> {
         read_piece(&mut self.0, out, limit)
     }
 }

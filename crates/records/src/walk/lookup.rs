@@ -27,16 +27,17 @@ pub struct RecordPosition {
     pub timestamp: i64,
 }
 
-/// The first record of `batch` at or after `timestamp` (O-5), `None` when all are older. Errors
-/// as [`walk`].
+/// The first record of `batch` at or after both a timestamp and an offset (O-5), `None` when there
+/// is none. Errors as [`walk`].
 pub fn first_record_at_or_after(
     batch: &Batch,
     timestamp: i64,
+    from: Offset,
     max_decompressed_bytes: usize,
 ) -> Result<Option<RecordPosition>, BatchError> {
     let mut found = None;
     walk(batch, max_decompressed_bytes, |head| {
-        if head.timestamp < timestamp {
+        if head.timestamp < timestamp || head.offset < from {
             return ControlFlow::Continue(());
         }
         found = Some(head.position());
@@ -45,15 +46,20 @@ pub fn first_record_at_or_after(
     Ok(found)
 }
 
-/// The first record of `batch` with the greatest timestamp (O-9), `None` when no record has one.
-/// A record with the timestamp that the header names ends the search. Errors as [`walk`].
+/// Of the records of `batch` at or after an offset the first with the greatest timestamp (O-9),
+/// `None` when none has one. A record with the timestamp that the header names ends the search.
+/// Errors as [`walk`].
 pub fn max_timestamp_record(
     batch: &Batch,
+    from: Offset,
     max_decompressed_bytes: usize,
 ) -> Result<Option<RecordPosition>, BatchError> {
     let named = batch.header().max_timestamp;
     let mut found: Option<RecordPosition> = None;
     walk(batch, max_decompressed_bytes, |head| {
+        if head.offset < from {
+            return ControlFlow::Continue(());
+        }
         let so_far = found.map_or(NO_TIMESTAMP, |record| record.timestamp);
         if head.timestamp > so_far {
             found = Some(head.position());

@@ -2,11 +2,13 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use super::RawHead;
-use crate::compression::Decoder;
+use crate::compression::{Buffer, Decoder};
 use crate::error::BatchError;
 
 /// Takes a copy of what a walk passes.
 pub(crate) trait Sink {
+    /// False if nothing that it is shown matters.
+    const LOOKS: bool = true;
     /// A record begins; its head is not shown again by [`Sink::bytes`].
     fn head(&mut self, index: i32, head: &RawHead) -> Result<(), BatchError>;
     /// The bytes behind the head, in pieces.
@@ -17,6 +19,8 @@ pub(crate) trait Sink {
 pub(crate) struct NoSink;
 
 impl Sink for NoSink {
+    const LOOKS: bool = false;
+
     #[inline]
     fn head(&mut self, _index: i32, _head: &RawHead) -> Result<(), BatchError> {
         Ok(())
@@ -30,6 +34,8 @@ impl Sink for NoSink {
 
 /// Bytes of records, whole or through a window.
 pub(super) trait Source {
+    /// The next bytes, as far as they are there already.
+    fn at_hand(&self) -> &[u8];
     /// The next bytes, at least `want` of them unless fewer are left.
     fn peek(&mut self, want: usize) -> Result<&[u8], BatchError>;
     /// Moves over bytes that were peeked at.
@@ -41,6 +47,11 @@ pub(super) trait Source {
 pub(super) struct SliceSource<'a>(pub(super) &'a [u8]);
 
 impl Source for SliceSource<'_> {
+    #[inline]
+    fn at_hand(&self) -> &[u8] {
+        self.0
+    }
+
     #[inline]
     fn peek(&mut self, _want: usize) -> Result<&[u8], BatchError> {
         Ok(self.0)
@@ -64,44 +75,40 @@ impl Source for SliceSource<'_> {
 
 pub(super) struct DecoderSource<'a> {
     decoder: Decoder<'a>,
-    window: Vec<u8>,
-    /// Bytes of the window that are behind us.
-    passed: usize,
+    window: Buffer,
 }
 
 impl<'a> DecoderSource<'a> {
     pub(super) fn new(decoder: Decoder<'a>) -> Self {
         Self {
             decoder,
-            window: Vec::new(),
-            passed: 0,
+            window: Buffer::new(),
         }
     }
 
-    fn ahead(&self) -> &[u8] {
-        self.window.get(self.passed..).unwrap_or_default()
-    }
-
     fn refill(&mut self) -> Result<bool, BatchError> {
-        self.window.drain(..self.passed);
-        self.passed = 0;
         self.decoder.read_more(&mut self.window)
     }
 }
 
 impl Source for DecoderSource<'_> {
+    #[inline]
+    fn at_hand(&self) -> &[u8] {
+        self.window.ahead()
+    }
+
     fn peek(&mut self, want: usize) -> Result<&[u8], BatchError> {
-        while self.ahead().len() < want && self.refill()? {}
-        Ok(self.ahead())
+        while self.window.ahead().len() < want && self.refill()? {}
+        Ok(self.window.ahead())
     }
 
     fn advance(&mut self, count: usize) {
-        self.passed = self.window.len().min(self.passed + count);
+        self.window.advance(count);
     }
 
     fn skip(&mut self, mut count: usize, sink: &mut impl Sink) -> Result<bool, BatchError> {
         loop {
-            let ahead = self.ahead();
+            let ahead = self.window.ahead();
             let now = ahead.get(..count).unwrap_or(ahead);
             let passed = now.len();
             sink.bytes(now)?;

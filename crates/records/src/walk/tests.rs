@@ -66,11 +66,14 @@ fn a_walk_shows_each_record_without_its_payload() {
 fn lookup_by_time_finds_the_first_record_not_the_batch() {
     for codec in CODECS {
         let batch = timed(codec, TimestampType::CreateTime, &[10, 30, 20, 40]);
-        let find = |time| first_record_at_or_after(&batch, time, MAX);
+        let find = |time| first_record_at_or_after(&batch, time, 0, MAX);
         assert_eq!(find(0), position(500, 10));
         assert_eq!(find(11), position(501, 30));
         assert_eq!(find(40), position(503, 40));
         assert_eq!(find(41), Ok(None));
+        // Where the log begins inside the batch.
+        let late = first_record_at_or_after(&batch, 11, 502, MAX);
+        assert_eq!(late, position(502, 20));
     }
 }
 
@@ -79,9 +82,12 @@ fn lookup_by_time_finds_the_first_record_not_the_batch() {
 fn under_log_append_time_every_record_has_the_batch_time() {
     let mut batch = timed(Compression::Lz4, TimestampType::CreateTime, &[10, 30]);
     batch.set_timestamps(TimestampType::LogAppendTime, 77);
-    assert_eq!(first_record_at_or_after(&batch, 77, MAX), position(500, 77));
-    assert_eq!(first_record_at_or_after(&batch, 78, MAX), Ok(None));
-    assert_eq!(max_timestamp_record(&batch, MAX), position(500, 77));
+    assert_eq!(
+        first_record_at_or_after(&batch, 77, 0, MAX),
+        position(500, 77)
+    );
+    assert_eq!(first_record_at_or_after(&batch, 78, 0, MAX), Ok(None));
+    assert_eq!(max_timestamp_record(&batch, 0, MAX), position(500, 77));
 }
 
 // O-9
@@ -89,12 +95,14 @@ fn under_log_append_time_every_record_has_the_batch_time() {
 fn the_greatest_timestamp_leads_to_its_first_record() {
     for codec in CODECS {
         let mut batch = timed(codec, TimestampType::CreateTime, &[10, 40, 20, 40]);
-        assert_eq!(max_timestamp_record(&batch, MAX), position(501, 40));
+        assert_eq!(max_timestamp_record(&batch, 502, MAX), position(503, 40));
+        assert_eq!(max_timestamp_record(&batch, 504, MAX), Ok(None));
+        assert_eq!(max_timestamp_record(&batch, 0, MAX), position(501, 40));
         // A header that is wrong costs a longer walk, not the answer.
         batch.set_timestamps(TimestampType::CreateTime, 99);
-        assert_eq!(max_timestamp_record(&batch, MAX), position(501, 40));
+        assert_eq!(max_timestamp_record(&batch, 0, MAX), position(501, 40));
         let none = timed(codec, TimestampType::CreateTime, &[-1, -1]);
-        assert_eq!(max_timestamp_record(&none, MAX), Ok(None));
+        assert_eq!(max_timestamp_record(&none, 0, MAX), Ok(None));
     }
 }
 
@@ -250,6 +258,36 @@ proptest! {
             prop_assert_eq!(head.key_size, record.key.as_ref().map(|b| b.len()));
             prop_assert_eq!(head.value_size, record.value.as_ref().map(|b| b.len()));
             prop_assert_eq!(head.header_count as usize, record.headers.len());
+        }
+    }
+
+    // Whatever the quick walk takes, the careful one takes as the same.
+    #[test]
+    fn the_quick_walk_and_the_careful_one_agree(
+        mut raw in any_records(), keep_headers: bool, flips in prop::collection::vec((any::<u16>(), any::<u8>()), 0..3),
+    ) {
+        if !keep_headers {
+            raw.iter_mut().for_each(|record| record.headers.clear());
+        }
+        let header = header(Compression::None, raw.len() as i32);
+        let mut bytes = batch_with(&header, &raw).body().to_vec();
+        for (at, bits) in flips {
+            let at = usize::from(at) % bytes.len();
+            bytes[at] ^= bits;
+        }
+        let (mut quick, mut careful) = (SliceSource(&bytes), SliceSource(&bytes));
+        let mut taken = 0;
+        for index in 0..raw.len() as i32 {
+            let Some(head) = quick_record(&header, &mut quick, index) else { break };
+            let Ok(same) = walk_record(&header, &mut careful, &mut NoSink, index) else {
+                return Err(TestCaseError::fail("only the quick walk takes it"));
+            };
+            prop_assert_eq!(head, same);
+            prop_assert_eq!(quick.0.len(), careful.0.len());
+            taken += 1;
+        }
+        if !keep_headers && bytes[..] == batch_with(&header, &raw).body()[..] {
+            prop_assert_eq!(taken, raw.len(), "it is for all common records");
         }
     }
 }

@@ -6,6 +6,7 @@
 mod admin;
 mod groups;
 mod records;
+mod transactions;
 
 use super::schema::Struct;
 use crate::api::Api;
@@ -19,6 +20,14 @@ pub(super) fn request(api: Api) -> &'static Struct {
         Api::OffsetForLeaderEpoch => &records::OFFSET_FOR_LEADER_EPOCH,
         Api::DeleteRecords => &records::DELETE_RECORDS,
         Api::InitProducerId => &records::INIT_PRODUCER_ID,
+        Api::AddPartitionsToTxn => &transactions::ADD_PARTITIONS_TO_TXN,
+        Api::AddOffsetsToTxn => &transactions::ADD_OFFSETS_TO_TXN,
+        Api::EndTxn => &transactions::END_TXN,
+        Api::WriteTxnMarkers => &transactions::WRITE_TXN_MARKERS,
+        Api::TxnOffsetCommit => &transactions::TXN_OFFSET_COMMIT,
+        Api::DescribeProducers => &transactions::DESCRIBE_PRODUCERS,
+        Api::DescribeTransactions => &transactions::DESCRIBE_TRANSACTIONS,
+        Api::ListTransactions => &transactions::LIST_TRANSACTIONS,
         Api::OffsetCommit => &groups::OFFSET_COMMIT,
         Api::OffsetFetch => &groups::OFFSET_FETCH,
         Api::OffsetDelete => &groups::OFFSET_DELETE,

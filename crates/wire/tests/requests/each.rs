@@ -81,6 +81,14 @@ requests! {
     DeleteRecords: DeleteRecordsRequest, DeleteRecordsResponse, delete_records;
     InitProducerId: InitProducerIdRequest, InitProducerIdResponse, init_producer_id;
     OffsetForLeaderEpoch: OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, leader_epoch;
+    AddPartitionsToTxn: AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, add_partitions_to_txn;
+    AddOffsetsToTxn: AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, add_offsets_to_txn;
+    EndTxn: EndTxnRequest, EndTxnResponse, end_txn;
+    WriteTxnMarkers: WriteTxnMarkersRequest, WriteTxnMarkersResponse, write_txn_markers;
+    TxnOffsetCommit: TxnOffsetCommitRequest, TxnOffsetCommitResponse, txn_offset_commit;
+    DescribeProducers: DescribeProducersRequest, DescribeProducersResponse, describe_producers;
+    DescribeTransactions: DescribeTransactionsRequest, DescribeTransactionsResponse, describe_transactions;
+    ListTransactions: ListTransactionsRequest, ListTransactionsResponse, list_transactions;
     DescribeConfigs: DescribeConfigsRequest, DescribeConfigsResponse, describe_configs;
     AlterConfigs: AlterConfigsRequest, AlterConfigsResponse, alter_configs;
     DescribeLogDirs: DescribeLogDirsRequest, DescribeLogDirsResponse, describe_log_dirs;

@@ -31,6 +31,13 @@ macro_rules! fill {
     (@set $place:expr, $value:expr, $condition:expr) => { if $condition { $place = $value } };
 }
 
+mod transactions;
+
+pub(crate) use transactions::{
+    add_offsets_to_txn, add_partitions_to_txn, describe_producers, describe_transactions, end_txn,
+    list_transactions, txn_offset_commit, write_txn_markers,
+};
+
 pub(crate) fn produce(f: &mut Filler<'_>) -> produces::ProduceRequest {
     let v = f.version;
     let partition = |f: &mut Filler<'_>| {

@@ -11,7 +11,7 @@ const MAX_CODE_LINES: usize = 500;
 const MAX_LIB_LINES: usize = 100;
 const SKIPPED: [&str; 5] = ["target", ".git", ".tools", "node_modules", "data"];
 
-/// A source file of ours.
+/// A text file of ours: code, documentation, a manifest.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// Path from the root.
@@ -25,6 +25,10 @@ impl Source {
         self.text.split("#[cfg(test)]\nmod ").next().unwrap_or("")
     }
 
+    pub(crate) fn is_rust(&self) -> bool {
+        self.path.extension().is_some_and(|e| e == "rs")
+    }
+
     pub(crate) fn is_test(&self) -> bool {
         let path = self.path.to_string_lossy();
         path.starts_with("tests/")
@@ -35,8 +39,8 @@ impl Source {
     }
 }
 
-/// All Rust files below the root, in order.
-pub(crate) fn rust_files(root: &Path) -> Result<Vec<Source>, Failure> {
+/// All text files below the root, in order.
+pub(crate) fn all(root: &Path) -> Result<Vec<Source>, Failure> {
     let mut found = Vec::new();
     collect(root, root, &mut found)?;
     found.sort_by(|a, b| a.path.cmp(&b.path));
@@ -54,8 +58,7 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<Source>) -> Result<(), Fa
         }
         if path.is_dir() {
             collect(root, &path, found)?;
-        } else if name.ends_with(".rs") {
-            let text = std::fs::read_to_string(&path).map_err(fault)?;
+        } else if let Ok(text) = String::from_utf8(std::fs::read(&path).map_err(fault)?) {
             let path = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
             found.push(Source { path, text });
         }

@@ -11,6 +11,7 @@ class Scenario:
     run: Callable                                # (bench, broker) -> metrics, or (bench, kind) -> metrics when it starts brokers itself
     shares_broker: bool = True                   # runs on the warm broker that all hot scenarios of a round share
     subjects: tuple = ("strandline", "kafka")
+    by_default: bool = True                      # else only with --all, or when it is named
 
 
 def hot_metrics(span, found, records_bytes=None):

@@ -1,0 +1,216 @@
+//! The group coordinators of this broker, and their pure machines on their partitions.
+
+mod load;
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use strandline_coordinator::{AppendError, AppendToken, TransactionEnd, partition_for_key};
+use strandline_group_coordinator::{
+    Effects, FetchedTopic, GroupConfig, GroupDescription, GroupError, GroupShard, ListGroupsFilter,
+    ListedGroup, Loader, OffsetFetchQuery, Reply, Request,
+};
+use strandline_log::VerificationGuard;
+use strandline_metadata::Metadata;
+use strandline_types::TopicName;
+use uuid::Uuid;
+
+use crate::coordinators::runtime::{Machine, Runtime, Surroundings};
+use crate::partition::Partition;
+
+type Shard = Runtime<GroupShard>;
+
+impl Machine for GroupShard {
+    type Reply = Reply;
+    type Order = Infallible;
+
+    fn is_active(&self) -> bool {
+        Self::is_active(self)
+    }
+
+    fn unload(&mut self) -> Effects {
+        Self::unload(self)
+    }
+
+    fn on_tick(&mut self, now_ms: i64) -> Effects {
+        Self::on_tick(self, now_ms)
+    }
+
+    fn on_append_result(
+        &mut self,
+        token: AppendToken,
+        result: Result<(), AppendError>,
+        now_ms: i64,
+    ) -> Effects {
+        Self::on_append_result(self, token, result, now_ms)
+    }
+
+    fn take_orders(&mut self) -> Vec<Infallible> {
+        Vec::new()
+    }
+}
+
+/// The group coordinators of this broker: one for each partition of `__consumer_offsets` that it
+/// leads.
+#[derive(Debug)]
+pub(crate) struct GroupCoordinators {
+    config: GroupConfig,
+    surroundings: Surroundings,
+    metadata: Metadata,
+    shards: RwLock<Shards>,
+}
+
+#[derive(Debug, Default)]
+struct Shards {
+    by_partition: HashMap<i32, Arc<Shard>>,
+    /// Partitions of the topic in all, 0 while it does not exist.
+    partition_count: i32,
+}
+
+impl GroupCoordinators {
+    pub(crate) fn new(config: GroupConfig, surroundings: Surroundings, metadata: Metadata) -> Self {
+        Self {
+            config,
+            surroundings,
+            metadata,
+            shards: RwLock::default(),
+        }
+    }
+
+    /// This broker leads a partition of `__consumer_offsets`; it is loaded in the background (G-71).
+    pub(crate) fn on_elected(&self, partition: &Arc<Partition>, partition_count: i32) {
+        let mut shards = self.shards.write();
+        shards.partition_count = partition_count;
+        let index = partition.id.partition;
+        if shards.by_partition.contains_key(&index) {
+            return;
+        }
+        let metadata = self.metadata.clone();
+        let start = move |shard: &Arc<Shard>, loader: Loader| {
+            shard.call(|machine, now_ms| machine.start(loader, now_ms));
+            forget_deleted_topics(shard, &metadata);
+        };
+        let shard = Shard::start(
+            Arc::clone(partition),
+            GroupShard::new(self.config.clone(), Box::new(Uuid::new_v4)),
+            self.surroundings.clone(),
+            Box::new(|never| match never {}),
+            load::load,
+            start,
+        );
+        shards.by_partition.insert(index, shard);
+    }
+
+    /// `__consumer_offsets` is gone, and every coordinator with it.
+    pub(crate) fn on_deleted(&self) {
+        let shards = std::mem::take(&mut *self.shards.write());
+        for shard in shards.by_partition.into_values() {
+            shard.unload();
+        }
+    }
+
+    /// Forgets the committed offsets of topics that are gone (G-61).
+    pub(crate) fn on_topics_deleted(&self, names: &[TopicName]) {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let shards: Vec<_> = self.shards.read().by_partition.values().cloned().collect();
+        for shard in shards {
+            shard.call(|machine, now_ms| machine.on_topics_deleted(&names, now_ms));
+        }
+    }
+
+    /// The partition of `__consumer_offsets` that coordinates a group; `None` while the topic does
+    /// not exist.
+    pub(crate) fn partition_of(&self, group_id: &str) -> Option<i32> {
+        let count = self.shards.read().partition_count;
+        (count > 0).then(|| partition_for_key(group_id, count))
+    }
+
+    /// The coordinator of a group, if it is here.
+    fn shard(&self, group_id: &str) -> Result<Arc<Shard>, GroupError> {
+        let index = self
+            .partition_of(group_id)
+            .ok_or(GroupError::CoordinatorNotAvailable)?;
+        let shards = self.shards.read();
+        let shard = shards.by_partition.get(&index).cloned();
+        shard.ok_or(GroupError::NotCoordinator)
+    }
+
+    /// Carries out a request that changes a group. Errors: the coordinator is elsewhere, or loads.
+    pub(crate) async fn submit(&self, request: Request) -> Result<Reply, GroupError> {
+        self.submit_verified(request, None).await
+    }
+
+    /// The same for a request that writes a part of a transaction; `guard` is what the partition
+    /// gave when the transaction was verified (P-74).
+    pub(crate) async fn submit_verified(
+        &self,
+        request: Request,
+        guard: Option<VerificationGuard>,
+    ) -> Result<Reply, GroupError> {
+        let shard = self.shard(request.group_id())?;
+        let reply = shard.submit(guard, |machine, id, now_ms| {
+            machine.handle(id, request, now_ms)
+        });
+        reply.await.ok_or(GroupError::NotCoordinator)
+    }
+
+    /// Writes the marker of a transaction to a partition of `__consumer_offsets` that is led here
+    /// (T-43).
+    pub(crate) async fn end_transaction(
+        &self,
+        index: i32,
+        end: TransactionEnd,
+    ) -> Result<(), AppendError> {
+        let shard = self.shards.read().by_partition.get(&index).cloned();
+        let shard = shard.ok_or(AppendError::NotLeaderOrFollower)?;
+        match shard
+            .submit(None, |machine, id, _| machine.end_transaction(id, end))
+            .await
+        {
+            Some(Reply::TransactionEnd(result)) => result,
+            _ => Err(AppendError::NotLeaderOrFollower),
+        }
+    }
+
+    /// Reads committed offsets.
+    pub(crate) fn fetch_offsets(
+        &self,
+        query: &OffsetFetchQuery,
+    ) -> Result<Vec<FetchedTopic>, GroupError> {
+        self.shard(&query.group_id)?
+            .read(|machine| machine.fetch_offsets(query))
+    }
+
+    /// Describes a group. Errors: it does not exist, or its coordinator is not here.
+    pub(crate) fn describe(&self, group_id: &str) -> Result<GroupDescription, GroupError> {
+        self.shard(group_id)?
+            .read(|machine| machine.describe_group(group_id))
+    }
+
+    /// Lists the groups whose coordinator is here (G-81).
+    pub(crate) fn list(&self, filter: &ListGroupsFilter) -> Result<Vec<ListedGroup>, GroupError> {
+        let shards: Vec<_> = self.shards.read().by_partition.values().cloned().collect();
+        let mut out = Vec::new();
+        for shard in shards {
+            match shard.read(|machine| machine.list_groups(filter)) {
+                Ok(groups) => out.extend(groups),
+                // G-81: not the coordinator of some is no error.
+                Err(GroupError::NotCoordinator) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Topics that were deleted while nobody coordinated here (G-61).
+fn forget_deleted_topics(shard: &Arc<Shard>, metadata: &Metadata) {
+    let image = metadata.image();
+    shard.call(|machine, now_ms| {
+        let mut gone = machine.topics_with_offsets();
+        gone.retain(|topic| image.topics().by_name(topic).is_none());
+        machine.on_topics_deleted(&gone.into_iter().collect::<Vec<_>>(), now_ms)
+    });
+}

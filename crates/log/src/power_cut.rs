@@ -1,0 +1,445 @@
+//! Power cuts at random points of a life with appends, transactions, flushes, rolls, cleanings,
+//! checkpoints and restarts: what was promised is there afterwards, nothing that was not appended, and
+//! committed readers are told exactly what was aborted (L-20…L-27, F-30, F-31, P-60).
+
+mod history;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use strandline_records::{Batch, BatchBuilder, Compression, records};
+use strandline_types::{BrokerId, Offset, TimestampType, TopicId, TopicName, TopicPartition};
+use tempfile::TempDir;
+
+use self::history::{Done, History, Transaction};
+use crate::checkpoint::RECOVERY_POINT;
+use crate::error::AppendError;
+use crate::sys::journal::{self, Disk, Op};
+use crate::testing::marker_batch;
+use crate::{CleanerOptions, Log, LogCleaner, LogConfig, LogDir, LogDirOptions, TailBudget};
+
+/// Numbers that depend on the seed only.
+struct Luck(u64);
+
+impl Luck {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end.max(1)
+    }
+}
+
+/// Three ways to be durable: by each record, by flushes and rolls, and compacted.
+const NAMES: [&str; 3] = ["acked", "plain", "table"];
+/// Those that write transactions.
+const PRODUCERS: [i64; 2] = [7, 8];
+
+fn config(name: &str) -> LogConfig {
+    let base = LogConfig {
+        segment_bytes: 1500,
+        // Often nothing is missing in the indexes, and a start has no reason to look further.
+        index_interval_bytes: 400,
+        retention_ms: -1,
+        file_delete_delay_ms: 0,
+        ..LogConfig::default()
+    };
+    match name {
+        "acked" => LogConfig {
+            flush_messages: 1,
+            ..base
+        },
+        "table" => LogConfig {
+            compact: true,
+            delete: false,
+            min_cleanable_dirty_ratio: 0.0,
+            ..base
+        },
+        _ => base,
+    }
+}
+
+fn partition(name: &str) -> TopicPartition {
+    TopicPartition::new(TopicName::new(name).unwrap(), 0)
+}
+
+fn open(folder: &Path) -> Arc<LogDir> {
+    let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+    LogDir::open(folder, options).unwrap()
+}
+
+fn load(dir: &LogDir) -> Vec<Arc<Log>> {
+    let loaded = dir
+        .load_logs(&|partition, id| (id != TopicId::ZERO).then(|| config(partition.topic.as_str())))
+        .unwrap();
+    assert!(loaded.failed.is_empty(), "{:?}", loaded.failed);
+    loaded.logs
+}
+
+fn batch(pairs: &[(String, String)]) -> Batch {
+    built(builder(), pairs)
+}
+
+fn builder() -> BatchBuilder {
+    BatchBuilder::new(Compression::None, TimestampType::CreateTime, 0)
+}
+
+fn built(mut builder: BatchBuilder, pairs: &[(String, String)]) -> Batch {
+    for (key, value) in pairs {
+        builder
+            .append(1000, Some(key.as_bytes()), Some(value.as_bytes()), &[])
+            .unwrap();
+    }
+    builder.build().unwrap()
+}
+
+/// A life of a directory, journaled.
+struct Life {
+    root: TempDir,
+    dir: Option<Arc<LogDir>>,
+    logs: Vec<Arc<Log>>,
+    done: [Done; 3],
+    luck: Luck,
+    values: usize,
+}
+
+impl Life {
+    fn new(seed: u64) -> Self {
+        let root = TempDir::new().unwrap();
+        journal::begin(root.path());
+        let dir = open(root.path());
+        let logs = NAMES.map(|name| {
+            let (id, config) = (TopicId::random(), config(name));
+            dir.create_log(partition(name), id, config).unwrap()
+        });
+        let mut life = Self {
+            root,
+            dir: Some(dir),
+            logs: logs.into(),
+            done: Default::default(),
+            luck: Luck(seed),
+            values: 0,
+        };
+        life.watch();
+        life
+    }
+
+    /// An acknowledgement of the first log is a promise.
+    fn watch(&mut self) {
+        self.logs.sort_by_key(|log| {
+            let name = log.partition().topic.to_string();
+            NAMES.iter().position(|n| *n == name)
+        });
+        let root = self.root.path().to_path_buf();
+        let last = Mutex::new(0);
+        self.logs[0].set_on_written(Box::new(move |end| {
+            let end = end.unwrap_or(0);
+            let mut last = last.lock();
+            *last = (*last).max(end);
+            journal::mark(&root, "acked", *last);
+        }));
+    }
+
+    fn written(&self, log: &Log) {
+        while log.written_end_offset() < log.log_end_offset() {
+            std::thread::yield_now();
+        }
+        log.set_high_watermark(log.log_end_offset());
+    }
+
+    fn pairs(&mut self) -> Vec<(String, String)> {
+        let count = 1 + self.luck.below(4);
+        let pairs = (0..count).map(|_| {
+            self.values += 1;
+            let value = format!("v{}-{}", self.values, "x".repeat(self.luck.below(80)));
+            (format!("k{}", self.luck.below(5)), value)
+        });
+        pairs.collect()
+    }
+
+    fn append(&mut self, which: usize, batch: Batch) -> Offset {
+        let log = Arc::clone(&self.logs[which]);
+        let appended = log.append_as_leader(batch, 0, 0).unwrap();
+        if self.luck.below(2) == 0 {
+            self.written(&log);
+        }
+        appended.base_offset
+    }
+
+    /// A producer begins a transaction, or goes on with it.
+    fn append_in_transaction(&mut self, which: usize) {
+        let pid = PRODUCERS[self.luck.below(PRODUCERS.len())];
+        let sequence = self.done[which].next_sequence(pid, Offset::MAX);
+        let pairs = self.pairs();
+        let builder = builder().with_producer(pid, 0, sequence).transactional();
+        let base = self.append(which, built(builder, &pairs));
+        let done = &mut self.done[which];
+        let offsets = base..base + pairs.len() as i64;
+        let mut all = done.transactions.iter_mut();
+        match all.find(|t| t.pid == pid && t.marker.is_none()) {
+            Some(open) => open.offsets.extend(offsets),
+            None => done.transactions.push(Transaction {
+                pid,
+                offsets: offsets.collect(),
+                marker: None,
+            }),
+        }
+        done.history.extend((base..).zip(pairs));
+    }
+
+    /// The oldest transaction ends, if there is one.
+    fn end_transaction(&mut self, which: usize) {
+        let all = &self.done[which].transactions;
+        let Some(at) = all.iter().position(|t| t.marker.is_none()) else {
+            return;
+        };
+        let (pid, committed) = (all[at].pid, self.luck.below(2) == 0);
+        let offset = self.append(which, marker_batch(pid, 0, !committed, 0));
+        self.done[which].transactions[at].marker = Some((offset, committed));
+    }
+
+    fn step(&mut self) {
+        let which = self.luck.below(3);
+        let log = Arc::clone(&self.logs[which]);
+        match self.luck.below(33) {
+            0..10 => {
+                let pairs = self.pairs();
+                let base = self.append(which, batch(&pairs));
+                self.done[which].history.extend((base..).zip(pairs));
+            }
+            10..16 => self.append_in_transaction(which),
+            16..22 => self.end_transaction(which),
+            22..25 => {
+                log.roll(0).unwrap();
+            }
+            25 => {
+                self.written(&log);
+                let end = log.written_end_offset();
+                log.flush().unwrap();
+                journal::mark(self.root.path(), NAMES[which], end);
+            }
+            26..29 => self.dir.as_ref().unwrap().checkpoint().unwrap(),
+            29..32 => {
+                let table = Arc::clone(&self.logs[2]);
+                self.written(&table);
+                let cleaner = LogCleaner::new(CleanerOptions::default());
+                cleaner.clean_dirtiest(&[Arc::clone(&table)], 0);
+                assert_eq!(cleaner.status(&[table], 0).uncleanable_partitions, 0);
+            }
+            _ => self.reopen(),
+        }
+    }
+
+    fn reopen(&mut self) {
+        for log in &self.logs {
+            self.written(log);
+        }
+        let ends: Vec<Offset> = self.logs.iter().map(|log| log.log_end_offset()).collect();
+        self.logs.clear();
+        let dir = self.dir.take().unwrap();
+        if self.luck.below(2) == 0 {
+            dir.close().unwrap();
+            for (name, end) in NAMES.iter().zip(&ends) {
+                journal::mark(self.root.path(), name, *end);
+            }
+        }
+        drop(dir);
+        let dir = open(self.root.path());
+        self.logs = load(&dir);
+        self.dir = Some(dir);
+        self.watch();
+        let found: Vec<Offset> = self.logs.iter().map(|log| log.log_end_offset()).collect();
+        assert_eq!(found, ends); // a process that ends loses nothing that it wrote
+    }
+
+    fn end(mut self) -> (Vec<Op>, [Done; 3], TempDir) {
+        self.logs.clear();
+        self.dir = None;
+        (journal::end(self.root.path()), self.done, self.root)
+    }
+}
+
+/// Every record that can be read, by offset: all of them, and those that a committed reader gets,
+/// who leaves out what he is told is aborted.
+fn read(log: &Log) -> (History, History) {
+    let (mut at, mut found) = (log.log_start_offset(), History::new());
+    let (end, mut committed) = (log.log_end_offset(), History::new());
+    let (stable, aborted) = (
+        log.last_stable_offset(),
+        log.aborted_transactions(0, end).unwrap(),
+    );
+    while at < log.log_end_offset() {
+        let read = log.read(at, 500, Offset::MAX, true).unwrap();
+        assert!(read.end_offset > at);
+        for batch in read.batches().unwrap() {
+            assert!(batch.verify_crc().is_ok());
+            let header = batch.header();
+            if header.attributes.is_control() {
+                continue;
+            }
+            let is_hidden = aborted.iter().any(|a| {
+                let span = a.first_offset..=a.last_offset;
+                a.producer_id == header.producer_id && span.contains(&header.base_offset)
+            });
+            for record in records(&batch, 1 << 20).unwrap() {
+                let record = record.unwrap();
+                let text =
+                    |b: Option<bytes::Bytes>| String::from_utf8(b.unwrap().to_vec()).unwrap();
+                let pair = (text(record.key), text(record.value));
+                if !is_hidden && record.offset < stable {
+                    committed.insert(record.offset, pair.clone());
+                }
+                found.insert(record.offset, pair);
+            }
+        }
+        at = read.end_offset;
+    }
+    (found, committed)
+}
+
+fn table<'h>(
+    history: impl Iterator<Item = (&'h Offset, &'h (String, String))>,
+) -> BTreeMap<&'h str, &'h str> {
+    history
+        .map(|(_, (key, value))| (key.as_str(), value.as_str()))
+        .collect()
+}
+
+/// A cut before the op `at`; `luck` decides about what was not flushed.
+fn check(
+    root: &Path,
+    ops: &[Op],
+    done: &[Done; 3],
+    at: usize,
+    luck: &mut dyn FnMut(usize) -> usize,
+) {
+    let promised = |name: &str| {
+        let marks = ops[..at].iter().filter_map(|op| match op {
+            Op::Mark(what, end) if *what == name => Some(*end),
+            _ => None,
+        });
+        marks.max().unwrap_or(0)
+    };
+    let target = TempDir::new().unwrap();
+    let disk = Disk::after_cut(ops, at, luck);
+    disk.write_to(root, target.path()).unwrap();
+    std::fs::write(target.path().join("boot-id"), "another").unwrap();
+    let dir = open(target.path());
+    for log in load(&dir) {
+        let name = log.partition().topic.to_string();
+        let which = NAMES.iter().position(|n| *n == name).unwrap();
+        let (end, done) = (log.log_end_offset(), &done[which]);
+        log.set_high_watermark(end);
+        let (found, committed) = read(&log);
+        assert!(
+            end >= promised(&name),
+            "{name} ends at {end}, {} were promised",
+            promised(&name)
+        );
+        let appended = || done.history.range(..end);
+        for (offset, record) in &found {
+            assert_eq!(
+                done.history.get(offset),
+                Some(record),
+                "{name}, offset {offset}"
+            );
+        }
+        if name == "table" {
+            // Of what is not decided yet both are there.
+            let expected = done.committed(end);
+            assert_eq!(
+                table(committed.iter()),
+                table(expected.iter()),
+                "{name} up to {end}"
+            );
+        } else {
+            assert_eq!(found.len(), appended().count(), "{name} up to {end}");
+            assert_eq!(committed, done.committed(end), "{name} up to {end}");
+            let aborted = log.aborted_transactions(0, end).unwrap().into_iter();
+            let aborted: Vec<_> = aborted
+                .map(|a| (a.producer_id, a.first_offset, a.last_offset))
+                .collect();
+            assert_eq!(aborted, done.aborted(end), "F-31: {name} up to {end}");
+        }
+        assert_eq!(
+            log.last_stable_offset(),
+            done.stable(end),
+            "F-30: {name} up to {end}"
+        );
+        check_producers(&log, done, end);
+        // It goes on.
+        let end = log.log_end_offset();
+        let pairs = [("k".to_owned(), "v".to_owned())];
+        let next = log.append_as_leader(batch(&pairs), 0, 0).unwrap();
+        assert_eq!(next.base_offset, end);
+    }
+    for name in NAMES {
+        // Of one that was never flushed the cut may take everything.
+        assert!(
+            dir.log(&partition(name)).is_some() || promised(name) == 0,
+            "{name} is gone"
+        );
+    }
+}
+
+/// Each producer goes on where the log has it, and nowhere else (P-53, P-60).
+fn check_producers(log: &Log, done: &Done, end: Offset) {
+    let pairs = [("k".to_owned(), "v".to_owned())];
+    for pid in PRODUCERS {
+        let next = done.next_sequence(pid, end);
+        if next == 0 {
+            continue;
+        }
+        let send = |sequence: i32| {
+            let builder = builder().with_producer(pid, 0, sequence).transactional();
+            log.append_as_leader(built(builder, &pairs), 0, 0)
+        };
+        let gap = send(next + 1);
+        assert!(
+            matches!(gap, Err(AppendError::OutOfOrderSequence { expected, .. }) if expected == next),
+            "P-60: {} up to {end}: {gap:?}",
+            log.partition()
+        );
+        assert!(!send(next).unwrap().duplicate);
+    }
+}
+
+// L-20…L-27, L-45, F-30, F-31, P-60
+#[test]
+fn what_was_promised_survives_a_power_cut() {
+    for seed in 0..8 {
+        let mut life = Life::new(seed);
+        for _ in 0..120 {
+            life.step();
+        }
+        for log in &life.logs {
+            life.written(log);
+        }
+        let (ops, done, root) = life.end();
+        let mut luck = Luck(seed + 1000);
+        // Before the folders are there, there is nothing to keep.
+        let first = ops.iter().filter(|op| matches!(op, Op::Folder(_))).count();
+        let begun = ops
+            .iter()
+            .position(|op| matches!(op, Op::Mark(..)))
+            .unwrap_or(0);
+        assert_eq!(first, NAMES.len());
+        let is_checkpoint =
+            |op: &Op| matches!(op, Op::Rename(_, to) if to.ends_with(RECOVERY_POINT));
+        let all = ops.iter().enumerate().skip(begun);
+        let checkpoints: Vec<_> = all.filter(|(_, op)| is_checkpoint(op)).collect();
+        let checkpoints: Vec<usize> = checkpoints.iter().map(|(at, _)| at + 1).collect();
+        for number in 0..30 {
+            let at = match number % 2 {
+                0 => begun + luck.below(ops.len() - begun + 1),
+                // Where a start trusts the most: a moment after the recovery points were written.
+                _ => checkpoints[luck.below(checkpoints.len())] + luck.below(6),
+            };
+            let mut luck = |end| luck.below(end);
+            check(root.path(), &ops, &done, at.min(ops.len()), &mut luck);
+        }
+    }
+}
