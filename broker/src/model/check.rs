@@ -7,6 +7,7 @@ use strandline_records::{Batch, EndTransactionMarker, records};
 use strandline_types::Offset;
 
 use crate::model::client::Fetched;
+use crate::model::client::Patience;
 use crate::model::expected::{ModelPartition, ModelRecord, Transaction};
 use crate::model::plan::COMPACTED;
 use crate::model::world::World;
@@ -14,8 +15,6 @@ use crate::model::world::World;
 const MAX_RECORDS_BYTES: usize = 1 << 20;
 /// More than a partition holds.
 pub(super) const EVERYTHING: i32 = 8 << 20;
-/// Fetches that may give nothing while a chunk of the bucket is on its way.
-const ATTEMPTS: usize = 1_000;
 
 /// All records of a batch, a marker's too.
 pub(super) fn records_of(batch: &Batch) -> Vec<ModelRecord> {
@@ -85,14 +84,14 @@ impl Reader<'_> {
 
     /// Reads once from `offset`; where the records end that were given.
     pub(super) async fn read(&self, offset: Offset, max_bytes: i32) -> Offset {
-        let mut attempts = 0;
+        // A fetch may give nothing while a chunk of the bucket is on its way.
+        let patience = Patience::begin();
         let fetched = loop {
             let (topic, committed) = (self.topic, self.committed);
             let fetched = self.world.fetch(topic, committed, offset, max_bytes).await;
-            attempts += 1;
             let is_done = !fetched.batches.is_empty() || fetched.code != 0;
             let waits = self.world.partition(topic).log.local_log_start_offset() > offset;
-            if is_done || !waits || offset >= self.upper() || attempts == ATTEMPTS {
+            if is_done || !waits || offset >= self.upper() || patience.is_over() {
                 break fetched;
             }
         };

@@ -1,5 +1,7 @@
 //! The requests of a history, each with its answer in short.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use strandline_records::Batch;
 use strandline_types::{Offset, TRANSACTION_STATE_TOPIC};
@@ -24,8 +26,22 @@ const LATER: [ErrorCode; 4] = [
     ErrorCode::NotCoordinator,
     ErrorCode::ConcurrentTransactions,
 ];
-/// Attempts until something is wrong; each lets the others work.
-pub(super) const ATTEMPTS: usize = 200_000;
+
+/// How long something may take that is under way, on a machine however loaded.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ends the wait for what does not come.
+pub(super) struct Patience(Instant);
+
+impl Patience {
+    pub(super) fn begin() -> Self {
+        Self(Instant::now() + PATIENCE)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() > self.0
+    }
+}
 
 /// What a fetch of one partition gave.
 #[derive(Debug)]
@@ -132,14 +148,15 @@ impl World {
         &self,
         mut attempt: impl AsyncFnMut() -> (Code, T),
     ) -> (Code, T) {
-        for _ in 0..ATTEMPTS {
+        let patience = Patience::begin();
+        loop {
             let (code, value) = attempt().await;
             if !LATER.iter().any(|later| later.code() == code) {
                 return (code, value);
             }
+            assert!(!patience.is_over(), "it stays 'later'");
             tokio::task::yield_now().await;
         }
-        panic!("it stays 'later'");
     }
 
     /// InitProducerId without an id.

@@ -9,15 +9,12 @@ use crate::model::producing::plain_spec;
 const END: [i16; 2] = [3, 5];
 
 impl History {
-    pub(super) async fn end(&mut self, which: usize, commit: bool) {
+    /// Number of the transaction that it ended, if one was open.
+    pub(super) async fn end(&mut self, which: usize, commit: bool) -> Option<usize> {
         // Whoever has one open, beginning with this one.
         let mut all = (which..TRANSACTIONAL).chain(0..which);
-        let Some(which) = all.find(|which| self.transactional[*which].open.is_some()) else {
-            return;
-        };
-        let Some(number) = self.transactional[which].open else {
-            return;
-        };
+        let which = all.find(|which| self.transactional[*which].open.is_some())?;
+        let number = self.transactional[which].open?;
         let pid = self.transactional[which].pid.unwrap();
         let version = END[usize::from(which > 0)];
         let (code, next) = self.world.end(version, which, pid, commit).await;
@@ -30,20 +27,35 @@ impl History {
             producer.become_new(Some(next));
         }
         producer.last.clear();
+        Some(number)
     }
 
-    /// The outcome is decided; markers are due.
-    fn note_end(&mut self, number: usize, committed: bool) {
-        let transaction = &mut self.transactions[number];
-        transaction.outcome = Some(committed);
+    /// Whoever starts finds the end decided, and writes the markers that are there already.
+    pub(super) async fn kill_before_complete(&mut self, number: usize) {
+        self.settle().await;
+        self.coverage.kills += 1;
+        self.world.kill_before_complete().await;
+        self.coverage.repeated_markers += self.expect_markers(number);
+    }
+
+    /// The markers of a transaction are due; how many.
+    fn expect_markers(&mut self, number: usize) -> usize {
+        let transaction = &self.transactions[number];
         for topic in &transaction.topics {
             self.model[*topic].due.push(Marker {
                 transaction: number,
                 producer_id: transaction.pid.0,
-                committed,
+                committed: transaction.outcome == Some(true),
             });
         }
-        let producer = &mut self.transactional[transaction.which];
+        transaction.topics.len()
+    }
+
+    /// The outcome is decided; markers are due.
+    fn note_end(&mut self, number: usize, committed: bool) {
+        self.transactions[number].outcome = Some(committed);
+        self.expect_markers(number);
+        let producer = &mut self.transactional[self.transactions[number].which];
         producer.open = None;
         producer.last_end = None;
         let count = match committed {

@@ -10,7 +10,7 @@ use crate::model::check::{EVERYTHING, Reader, records_of};
 use crate::model::client::Pid;
 use crate::model::coverage::Coverage;
 use crate::model::expected::{ModelBatch, ModelPartition, Transaction};
-use crate::model::plan::{IDEMPOTENT, Setup, Step, TOPICS, TRANSACTIONAL, Who};
+use crate::model::plan::{IDEMPOTENT, Setup, Step, TOPICS, TRANSACTIONAL, Then, Who};
 use crate::model::world::World;
 
 /// A batch as it was sent.
@@ -75,7 +75,10 @@ impl History {
 
     /// Takes one step, and compares everything that readers may see.
     pub(super) async fn take(&mut self, step: &Step) {
-        if let Step::End { hurry: true, .. } = step {
+        if let Step::End {
+            then: Then::Hurry, ..
+        } = step
+        {
             return self.step(step).await;
         }
         let may_be_under_way = matches!(
@@ -105,7 +108,16 @@ impl History {
             Step::AddOnly { which, to } => self.add_only(*which, *to).await,
             Step::Unadded { to } => self.unadded(*to).await,
             Step::Outside { which, to } => self.outside(*which, *to).await,
-            Step::End { which, commit, .. } => self.end(*which, *commit).await,
+            Step::End {
+                which,
+                commit,
+                then,
+            } => {
+                let ended = self.end(*which, *commit).await;
+                if let (Some(number), Then::KillBeforeComplete) = (ended, then) {
+                    self.kill_before_complete(number).await;
+                }
+            }
             Step::EndAgain { which, commit } => self.end_again(*which, *commit).await,
             Step::Fence { which } => self.fence(*which).await,
             Step::Zombie { which, to } => self.zombie(*which, *to).await,
@@ -151,9 +163,7 @@ impl History {
                 }
                 let marker = EndTransactionMarker::of_batch(batch).unwrap();
                 let committed = marker.expect("a batch that nobody sent").committed;
-                let was_due = model.due.len();
                 let marker = model.take_marker(header.producer_id, committed);
-                self.coverage.repeated_markers += usize::from(model.due.len() == was_due);
                 model.insert(ModelBatch {
                     base: header.base_offset,
                     last: header.last_offset(),

@@ -54,6 +54,17 @@ pub(super) struct Spec {
     pub(super) age_ms: i64,
 }
 
+/// What comes after the answer to an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// The markers are waited for.
+    Wait,
+    /// The next step, before the markers are written.
+    Hurry,
+    /// `kill -9` when all markers are written and that they are is not: a start writes them again.
+    KillBeforeComplete,
+}
+
 /// One step.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
@@ -78,11 +89,11 @@ pub(super) enum Step {
     Unadded { to: usize },
     /// A batch without a transaction from a producer that has one open there (P-57).
     Outside { which: usize, to: usize },
-    /// Ends a transaction; `hurry` goes on before the markers are written.
+    /// Ends a transaction.
     End {
         which: usize,
         commit: bool,
-        hurry: bool,
+        then: Then,
     },
     /// Asks for the last end once more (T-33), or for an end of what is not open.
     EndAgain { which: usize, commit: bool },
@@ -159,13 +170,18 @@ fn tiered() -> impl Strategy<Value = usize> {
 /// Steps that write.
 fn writing() -> impl Strategy<Value = Step> {
     let codec = prop_oneof![6 => Just(0_u8), 1 => 1..5_u8];
-    let end = (which(), any::<bool>(), any::<bool>());
+    let then = prop_oneof![
+        6 => Just(Then::Wait),
+        7 => Just(Then::Hurry),
+        1 => Just(Then::KillBeforeComplete),
+    ];
+    let end = (which(), any::<bool>(), then);
     prop_oneof![
         24 => (who(), topic(), vec(spec(), 1..9), codec)
             .prop_map(|(who, to, records, codec)| Step::Produce { who, to, records, codec }),
         4 => (topic(), vec(0..8_000_i64, 3..10))
             .prop_map(|(to, ages_ms)| Step::Burst { to, ages_ms }),
-        14 => end.prop_map(|(which, commit, hurry)| Step::End { which, commit, hurry }),
+        14 => end.prop_map(|(which, commit, then)| Step::End { which, commit, then }),
         3 => (who(), topic()).prop_map(|(who, to)| Step::Again { who, to }),
         1 => (who(), topic()).prop_map(|(who, to)| Step::Gap { who, to }),
         1 => (0..IDEMPOTENT, topic()).prop_map(|(which, to)| Step::NewEpoch { which, to }),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use strandline_config::{BrokerConfig, Machine, Sources};
 use strandline_env::{Clock, ManualClock, Shutdown};
+use strandline_records::BatchHeader;
 use strandline_telemetry::MetricsRegistry;
 use strandline_transaction_coordinator::TransactionState;
 use strandline_types::TRANSACTION_STATE_TOPIC;
@@ -19,7 +20,7 @@ use strandline_wire::{Decodable, HeaderVersion, Request, parse_header};
 
 use crate::api::{self, ClientConnection};
 use crate::broker::Broker;
-use crate::model::client::{ATTEMPTS, transactional_id};
+use crate::model::client::{Patience, transactional_id};
 use crate::model::plan::{Setup, TOPICS};
 use crate::net::response::{Outcome, Part};
 use crate::partition::Partition;
@@ -112,6 +113,17 @@ impl World {
         self.start().await;
     }
 
+    /// The same, with nothing under way, before the completion of the last end was written.
+    pub(super) async fn kill_before_complete(&mut self) {
+        let from = self.move_home();
+        copy(&from, &self.home());
+        self.stop().await;
+        fs::remove_dir_all(from).unwrap();
+        let states = self.home().join("log");
+        cut_last_batch(&states.join(format!("{TRANSACTION_STATE_TOPIC}-0")));
+        self.start().await;
+    }
+
     /// Where the files are now; the next broker's are elsewhere.
     fn move_home(&mut self) -> PathBuf {
         let from = self.home();
@@ -139,13 +151,11 @@ impl World {
 
     /// Waits until the coordinator has done what it was told.
     pub(super) async fn settled(&self) {
-        for _ in 0..ATTEMPTS {
-            if self.broker().transactions.is_settled() {
-                return;
-            }
+        let patience = Patience::begin();
+        while !self.broker().transactions.is_settled() {
+            assert!(!patience.is_over(), "an end that does not come to its end");
             tokio::task::yield_now().await;
         }
-        panic!("an end that does not come to its end");
     }
 
     /// Whether a transactional id has a transaction that was not ended.
@@ -263,6 +273,23 @@ fn bytes_of(outcome: Outcome) -> Bytes {
 }
 
 /// Copies what is not there yet; what goes away meanwhile is left out.
+/// Takes the last batch from the newest segment of a partition.
+fn cut_last_batch(partition: &Path) {
+    let files = fs::read_dir(partition)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let logs = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+    let newest = logs.max().unwrap();
+    let bytes = Bytes::from(fs::read(&newest).unwrap());
+    let (mut last, mut next) = (0, 0);
+    while next < bytes.len() {
+        let header = BatchHeader::parse(&bytes[next..]).unwrap();
+        (last, next) = (next, next + header.size_in_bytes());
+    }
+    let file = fs::OpenOptions::new().write(true).open(newest).unwrap();
+    file.set_len(last as u64).unwrap();
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     let Ok(entries) = fs::read_dir(from) else {

@@ -49,8 +49,15 @@ pub(crate) fn program(command: &mut Command) -> Result<(), Failure> {
 
 /// Runs cargo in the root.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<(), Failure> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    program(Command::new(cargo).args(arguments))
+    program(&mut cargo_command(arguments))
+}
+
+/// Cargo, to be run by [`program`].
+pub(crate) fn cargo_command(arguments: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments);
+    command
 }
 
 /// Where cargo puts what it builds.
