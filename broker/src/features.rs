@@ -32,7 +32,7 @@ pub(crate) fn registered() -> Vec<SupportedFeature> {
     SUPPORTED.iter().map(of).collect()
 }
 
-/// What a cluster without any finalized feature begins with: the newest of each.
+/// What a new cluster begins with: the newest of each.
 pub(crate) fn bootstrap() -> Vec<(String, i16)> {
     let newest = SUPPORTED.iter().map(|f| (f.name.to_owned(), f.max));
     newest.collect()

@@ -17,6 +17,7 @@ mod expected;
 mod history;
 mod plan;
 mod producing;
+mod situations;
 mod upkeep;
 mod world;
 

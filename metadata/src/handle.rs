@@ -38,7 +38,7 @@ pub struct MetadataOptions {
     pub cluster_id: Option<String>,
     /// Checks configs before they are committed.
     pub validator: Arc<dyn ConfigValidator>,
-    /// Features that a cluster without any finalizes, with their levels.
+    /// Features that a new cluster finalizes, with their levels.
     pub bootstrap_features: Vec<(String, i16)>,
     /// Longest time that a request waits for its commit.
     pub request_timeout: Duration,
@@ -119,12 +119,12 @@ impl Metadata {
         }
     }
 
-    /// A cluster without any finalized feature finalizes those that it was opened with.
+    /// A new cluster finalizes the features that it was opened with. One that has removed all of its
+    /// features stays without: it has had a broker (D-61).
     async fn bootstrap(&self, features: Vec<(String, i16)>) -> Result<(), OpenError> {
         let decide = move |image: &Image| {
-            // A new cluster, or one from before there were features.
-            let has_none = image.features().is_empty();
-            let features = if has_none { features } else { Vec::new() };
+            let is_new = image.features().is_empty() && image.cluster().brokers().next().is_none();
+            let features = if is_new { features } else { Vec::new() };
             let record = |(name, level)| Record::FeatureLevel(FeatureLevelRecord { name, level });
             Ok((features.into_iter().map(record).collect(), ()))
         };

@@ -206,9 +206,30 @@ impl World {
         added.await.0
     }
 
+    /// As [`World::produce_once`], until the answer is not "later".
+    pub(super) async fn produce(
+        &self,
+        version: i16,
+        which: Option<usize>,
+        topic: usize,
+        records: Bytes,
+    ) -> (Code, (Offset, i64)) {
+        self.patiently(async || {
+            let records = records.clone();
+            let (code, at) = self.produce_once(version, which, topic, records).await;
+            let code = match code {
+                // P-72: what an older client is told when it must come back.
+                code if code == ErrorCode::NotEnoughReplicas.code() => LATER[3].code(),
+                code => code,
+            };
+            (code, at)
+        })
+        .await
+    }
+
     /// Produce with acks=all; `which` is given for a transactional batch. The base offset, and the
     /// time that the broker gave.
-    pub(super) async fn produce(
+    pub(super) async fn produce_once(
         &self,
         version: i16,
         which: Option<usize>,
@@ -226,17 +247,10 @@ impl World {
             .with_acks(-1)
             .with_timeout_ms(30_000)
             .with_topic_data(vec![topic]);
-        self.patiently(async || {
-            let answer: m::ProduceResponse = self.call(version, &request).await;
-            let partition = &answer.responses[0].partition_responses[0];
-            let code = match partition.error_code {
-                // P-72: what an older client is told when it must come back.
-                code if code == ErrorCode::NotEnoughReplicas.code() => LATER[3].code(),
-                code => code,
-            };
-            (code, (partition.base_offset, partition.log_append_time_ms))
-        })
-        .await
+        let answer: m::ProduceResponse = self.call(version, &request).await;
+        let partition = &answer.responses[0].partition_responses[0];
+        let at = (partition.base_offset, partition.log_append_time_ms);
+        (partition.error_code, at)
     }
 
     /// EndTxn; from version 5 on the answer says who the producer is from now on.

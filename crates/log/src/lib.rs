@@ -33,6 +33,7 @@ mod scan;
 mod sealed;
 mod segment;
 mod segments;
+mod stop_summary;
 mod sys;
 mod tail;
 #[cfg(test)]

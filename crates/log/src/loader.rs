@@ -19,6 +19,7 @@ use crate::producer_state::ProducerState;
 use crate::replay::{self, Extent};
 use crate::segment::{Segment, SegmentFile};
 use crate::segments::Segments;
+use crate::stop_summary::StopSummary;
 use crate::sys;
 use recover::{Checked, Recovery};
 
@@ -27,13 +28,15 @@ pub(crate) use tidy::modified_ms;
 pub(crate) use tidy::names;
 
 /// What the directory knows about a partition before it is loaded.
-pub(crate) struct LoadRequest {
+pub(crate) struct LoadRequest<'r> {
     pub(crate) partition: TopicPartition,
     pub(crate) topic_id: TopicId,
     pub(crate) folder: Arc<Path>,
     pub(crate) config: LogConfig,
     /// The directory was closed cleanly.
     pub(crate) is_clean: bool,
+    /// The segments as they were then; nothing otherwise.
+    pub(crate) at_stop: &'r StopSummary,
     pub(crate) recovery_point: Offset,
     pub(crate) log_start: Option<Offset>,
     pub(crate) high_watermark: Option<Offset>,
@@ -43,7 +46,7 @@ pub(crate) struct LoadRequest {
 
 /// Loads one partition. Errors: it cannot be read, or what lies before the recovery point is
 /// damaged; the partition is then offline, the others are not concerned.
-pub(crate) fn load(request: LoadRequest) -> Result<LogParts, LogError> {
+pub(crate) fn load(request: LoadRequest<'_>) -> Result<LogParts, LogError> {
     let folder = Arc::clone(&request.folder);
     swap::finish_swaps(&folder)?;
     let bases = tidy::segment_bases(&folder)?;
@@ -132,7 +135,7 @@ fn start_empty(folder: &Path, base: Offset) -> Result<LoadedSegments, LogError> 
 }
 
 /// Checks or recovers each segment in turn; a cut ends the log there (L-20).
-fn load_segments(request: &LoadRequest, bases: &[Offset]) -> Result<LoadedSegments, LogError> {
+fn load_segments(request: &LoadRequest<'_>, bases: &[Offset]) -> Result<LoadedSegments, LogError> {
     let folder = &request.folder;
     let mut segments: VecDeque<Segment> = VecDeque::new();
     let (mut log_end, mut was_recovered, mut producers) = (0, false, None);
@@ -151,7 +154,9 @@ fn load_segments(request: &LoadRequest, bases: &[Offset]) -> Result<LoadedSegmen
         if i > 0 && base > log_end && !is_cleaned {
             tracing::warn!(partition = %request.partition, log_end, base, "a gap between segments");
         }
-        let mut checked = recover::check_segment(folder, base, next_base, &request.config)?;
+        let at_stop = request.at_stop.segment(&request.partition, base);
+        let mut checked =
+            recover::check_segment(folder, base, next_base, at_stop, &request.config)?;
         if let Checked::Good(_, end) = &checked
             && !request.is_clean
             && is_unflushed
@@ -218,7 +223,7 @@ fn load_segments(request: &LoadRequest, bases: &[Offset]) -> Result<LoadedSegmen
 
 /// The newest good snapshot, then what the log says since (L-24).
 fn load_producers(
-    request: &LoadRequest,
+    request: &LoadRequest<'_>,
     loaded: &mut LoadedSegments,
 ) -> Result<ProducerState, LogError> {
     let extents = loaded.extents();
@@ -232,7 +237,7 @@ fn load_producers(
 
 /// The epochs file, corrected by what the log says where it was recovered (L-23).
 fn load_epochs(
-    request: &LoadRequest,
+    request: &LoadRequest<'_>,
     loaded: &LoadedSegments,
     log_start: Offset,
 ) -> Result<LeaderEpochs, LogError> {

@@ -24,6 +24,7 @@ use crate::offsets::LogOffsets;
 use crate::producer_state::ProducerState;
 use crate::segment::{Segment, SegmentFile};
 use crate::segments::Segments;
+use crate::stop_summary::StopSummary;
 use crate::tail::TailBudget;
 pub use load::{FailedLog, LoadedLogs};
 
@@ -300,6 +301,9 @@ impl LogDir {
         }
         changed.iter().for_each(|log| log.closed_on_device());
         self.shared.write_checkpoints()?;
+        if let Err(error) = StopSummary::of(&self.shared.all_logs()).write(self.path()) {
+            tracing::warn!(%error, "the next start looks at every segment");
+        }
         meta_properties::put_clean_marker(self.path())
     }
 

@@ -1,6 +1,7 @@
 //! Named rules of the start after a clean end and after a crash (L-20…L-27).
 
 use std::fs::{self, OpenOptions};
+use std::path::Path;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -238,6 +239,80 @@ fn what_was_flushed_is_not_gone_through_again() {
     fs::remove_file(fixture.temp.path().join("recovery-point-offset-checkpoint")).unwrap();
     fixture.load();
     assert!(fixture.log().log_end_offset() < bases[1]);
+}
+
+/// Puts other bytes into a file of the same size; with `unnoticed` it says that it was never changed.
+fn scribble(path: &Path, unnoticed: bool) {
+    let before = fs::metadata(path).unwrap();
+    fs::write(path, vec![0xee; before.len() as usize]).unwrap();
+    if unnoticed {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.set_modified(before.modified().unwrap()).unwrap();
+    }
+}
+
+// L-20: after a clean end no segment is read, neither its first batch nor its last
+#[test]
+fn after_a_clean_end_no_segment_is_read() {
+    let mut fixture = filled(30);
+    let in_order = Spec {
+        producer: Some((9, 1, 0)),
+        ..Spec::at(&[7000, 9000])
+    };
+    let last = fixture.put(in_order.build()).last_offset;
+    let before = (fixture.log().offsets(), fixture.log().segment_count());
+    fixture.close();
+    for base in fixture.segment_files() {
+        scribble(&fixture.file(base, "log"), true);
+    }
+    fixture.load();
+    let offsets = fixture.log().offsets();
+    assert_eq!((offsets, fixture.log().segment_count()), before);
+    let again = fixture.put(in_order.build());
+    assert!(again.duplicate && again.last_offset == last, "{again:?}");
+    fixture.close();
+    // What somebody has changed since is read, and found wanting.
+    for base in fixture.segment_files() {
+        scribble(&fixture.file(base, "log"), false);
+    }
+    assert!(fixture.try_load().is_err());
+}
+
+// L-2, L-3, L-20: what a start takes from the last stop is what the batches would tell it
+#[test]
+fn a_start_knows_the_same_with_and_without_reading() {
+    let config = LogConfig {
+        segment_bytes: 2000,
+        segment_ms: 700,
+        ..small()
+    };
+    for count in 1..25 {
+        let files_after_start = |reads: bool| {
+            let mut fixture = Fixture::new(config.clone(), 0);
+            let put = |fixture: &Fixture, i: i64| {
+                let timestamps = [100 * i, 100 * i + 30 * (i % 3)];
+                fixture.put(Spec::at(&timestamps).build());
+            };
+            (0..count).for_each(|i| put(&fixture, i));
+            fixture.close();
+            if reads {
+                fs::remove_file(fixture.temp.path().join("segments-at-stop")).unwrap();
+            }
+            fixture.load();
+            (count..count + 25).for_each(|i| put(&fixture, i));
+            fixture.close();
+            let of = |extension: &str| {
+                let bases = fixture.files_with(&format!(".{extension}"));
+                let read = |base: &Offset| fs::read(fixture.file(*base, extension)).unwrap();
+                (bases.iter().map(read).collect::<Vec<_>>(), bases)
+            };
+            (of("log"), of("index"), of("timeindex"))
+        };
+        assert!(
+            files_after_start(false) == files_after_start(true),
+            "{count}"
+        );
+    }
 }
 
 // L-20: several partitions at a time, and no more than there may be

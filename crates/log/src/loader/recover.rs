@@ -1,6 +1,6 @@
 //! One segment at start: a cheap check of its indexes, or its recovery batch by batch (L-20, L-21).
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::Path;
 
@@ -16,6 +16,7 @@ use crate::producer_state::ProducerState;
 use crate::replay::{self, Extent};
 use crate::scan::{BatchWalk, FileBatch, WalkError};
 use crate::segment::{Segment, SegmentFile, timestamp_of_records};
+use crate::stop_summary::SegmentSummary;
 use crate::sys;
 use crate::time_index::{self, TimeEntry};
 use crate::transaction_index::{self, AbortedTransaction};
@@ -31,14 +32,12 @@ pub(super) enum Checked {
     Damaged(String),
 }
 
-fn open(folder: &Path, base: Offset) -> Result<(File, u64), LogError> {
+fn open(folder: &Path, base: Offset) -> Result<(File, Metadata), LogError> {
     let path = SegmentFile::Log.path(folder, base);
     let file = sys::open(&path, false).map_err(|e| LogError::io("open", path.clone(), e))?;
-    let size = file
-        .metadata()
-        .map_err(|e| LogError::io("look at", path, e))?
-        .len();
-    Ok((file, size))
+    let metadata = file.metadata();
+    let metadata = metadata.map_err(|e| LogError::io("look at", path, e))?;
+    Ok((file, metadata))
 }
 
 fn read_entries<E: IndexEntry>(
@@ -71,14 +70,17 @@ fn set_first(segment: &mut Segment, first: &FileBatch) {
 }
 
 /// Checks that the indexes are whole and agree with the log: entries in order and in range, the
-/// last one close enough to the end, batches consistent from there on (L-21).
+/// last one close enough to the end, batches consistent from there on (L-21). Batches are not read where
+/// the segment is as it was at a clean end.
 pub(super) fn check_segment(
     folder: &Path,
     base: Offset,
     next_base: Option<Offset>,
+    at_stop: Option<&SegmentSummary>,
     config: &LogConfig,
 ) -> Result<Checked, LogError> {
-    let (file, size) = open(folder, base)?;
+    let (file, metadata) = open(folder, base)?;
+    let size = metadata.len();
     let offsets = read_entries::<OffsetEntry>(folder, base, SegmentFile::OffsetIndex)?;
     let times = read_entries::<TimeEntry>(folder, base, SegmentFile::TimeIndex)?;
     let span = next_base.map_or(1 << 31, |next| (next - base).unsigned_abs());
@@ -111,7 +113,9 @@ pub(super) fn check_segment(
     segment.offset_of_max_timestamp = times
         .last()
         .map_or(-1, |e| base.saturating_add(i64::from(e.relative_offset)));
-    match walk_end(&file, &mut segment, config) {
+    let known = at_stop.and_then(|summary| summary.complete(&mut segment, &metadata));
+    let end = known.map_or_else(|| walk_end(&file, &mut segment, config), Ok);
+    match end {
         // Its marker was lost with the power; another one will take its offset (5.8).
         Ok(end) if aborted.last().is_some_and(|last| last.last_offset >= end) => Ok(
             Checked::Damaged("the transaction index goes beyond the log".into()),
@@ -194,12 +198,12 @@ impl Recovery<'_> {
     /// Goes through every batch once, and writes the indexes anew.
     pub(super) fn run(&self) -> Result<Recovered, LogError> {
         let path = SegmentFile::Log.path(self.folder, self.base);
-        let (file, size) = open(self.folder, self.base)?;
+        let (file, metadata) = open(self.folder, self.base)?;
         let mut segment = blank(self.folder, self.base, self.config);
         let mut producers = replay::producers_before(self.folder, self.before, self.base)?;
         let (mut aborted, mut next_offset) = (Vec::new(), self.base);
         let modified_ms = segment.modified_ms;
-        let mut walk = BatchWalk::new(&file, 0, size, RECOVER_WINDOW);
+        let mut walk = BatchWalk::new(&file, 0, metadata.len(), RECOVER_WINDOW);
         let stop = loop {
             let batch = match next_valid(&mut walk, self, next_offset) {
                 Ok(Some(batch)) => batch,

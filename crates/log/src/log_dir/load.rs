@@ -16,6 +16,7 @@ use crate::janitor::Chore;
 use crate::loader::{self, LoadRequest};
 use crate::log::{Log, marked_name};
 use crate::partition_metadata;
+use crate::stop_summary::StopSummary;
 use crate::sys;
 
 /// A partition that could not be loaded; its folder is as it was.
@@ -49,7 +50,7 @@ impl LogDir {
         &self,
         config_of: &(dyn Fn(&TopicPartition, TopicId) -> Option<LogConfig> + Sync),
     ) -> Result<LoadedLogs, LogError> {
-        let checkpoints = Checkpoints::read(self.path());
+        let checkpoints = Checkpoints::read(self.path(), self.was_clean);
         let folders = Mutex::new(self.partition_folders()?);
         let loaded = Mutex::new(LoadedLogs::default());
         std::thread::scope(|scope| {
@@ -153,6 +154,7 @@ impl LogDir {
             folder: folder.into(),
             config,
             is_clean: self.was_clean,
+            at_stop: &checkpoints.at_stop,
             recovery_point,
             log_start: checkpoints.log_start.get(partition).copied(),
             high_watermark: checkpoints.high_watermark.get(partition).copied(),
@@ -169,10 +171,12 @@ struct Checkpoints {
     log_start: OffsetMap,
     high_watermark: OffsetMap,
     cleaned_to: OffsetMap,
+    /// Empty unless the end was clean.
+    at_stop: StopSummary,
 }
 
 impl Checkpoints {
-    fn read(dir: &Path) -> Self {
+    fn read(dir: &Path, was_clean: bool) -> Self {
         let read = |name: &str| -> OffsetMap {
             checkpoint::read(&dir.join(name)).unwrap_or_else(|error| {
                 tracing::warn!(%error, "a checkpoint is ignored");
@@ -184,6 +188,9 @@ impl Checkpoints {
             log_start: read(checkpoint::LOG_START),
             high_watermark: read(checkpoint::HIGH_WATERMARK),
             cleaned_to: read(checkpoint::CLEANED_TO),
+            at_stop: Some(StopSummary::take(dir))
+                .filter(|_| was_clean)
+                .unwrap_or_default(),
         }
     }
 }

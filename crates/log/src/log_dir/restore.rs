@@ -19,6 +19,7 @@ use crate::log::marked_name;
 use crate::log_dir::LogDir;
 use crate::partition_metadata;
 use crate::segment::SegmentFile;
+use crate::stop_summary::StopSummary;
 use crate::sys;
 
 /// What the remote tier knows of a log's past.
@@ -60,6 +61,7 @@ impl LogDir {
                 folder: Arc::clone(&folder),
                 config,
                 is_clean: true,
+                at_stop: &StopSummary::default(),
                 recovery_point: start.next_offset,
                 log_start: Some(start.log_start_offset),
                 high_watermark: Some(start.next_offset),
