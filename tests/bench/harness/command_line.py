@@ -33,6 +33,7 @@ def options(words):
     parser.add_argument("--prime-mib", type=int, help="free memory to touch before each measurement (3000 where the kernel\n"
                         "gives free memory back to a host, else 0; see docs/benchmarks/README.md)")
     parser.add_argument("--perf", type=Path, metavar="FOLDER", help="profile Strandline in each scenario (perf record, then text)")
+    parser.add_argument("--late", type=int, default=0, metavar="MS", help="latency-10mb: say what kept records that took longer (the kernel's trace, as root)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting for Strandline other than its default")
     parser.add_argument("--limit", type=int, help="seconds after which the whole run is ended (180 in a smoke, else 14400)")
     return parser.parse_args(words)
@@ -67,7 +68,7 @@ def main(words=None):
     rounds = asked.rounds or (3 if asked.against and not asked.smoke else 1)
     subjects.StrandlineSubject.asked = dict(each.split("=", 1) for each in asked.set)
     with runner.working_folder(asked.dir) as folder:
-        bench = runner.Bench(folder, sizes, rounds, kinds, asked.keep_pages, asked.perf, prime_mib_of(asked))
+        bench = runner.Bench(folder, sizes, rounds, kinds, asked.keep_pages, asked.perf, prime_mib_of(asked), asked.late)
         bench.run(scenarios)
         document = document_of(asked, bench, words or sys.argv[1:], folder)
     text = report.render(bench)

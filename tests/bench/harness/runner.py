@@ -14,9 +14,10 @@ from . import accounting, clients, floor, profile, subjects
 class Bench:
     """What the scenarios share: sizes, a folder on the device under test, and the results."""
 
-    def __init__(self, folder, sizes, rounds, kinds, keep_pages=False, profiles=None, prime_mib=0):
+    def __init__(self, folder, sizes, rounds, kinds, keep_pages=False, profiles=None, prime_mib=0, late_ms=0):
         self.folder, self.sizes, self.rounds, self.kinds = folder, sizes, rounds, kinds
         self.keep_pages, self.profiles, self.prime_mib = keep_pages, profiles, prime_mib
+        self.late_ms = late_ms
         self.results, self.failures = [], []
         self.topics = 0
 

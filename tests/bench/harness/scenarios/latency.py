@@ -1,6 +1,6 @@
 """How long a produce takes at a steady rate, from when its record was due (crates/bench, bench-latency), alone and beside other work."""
 
-from .. import clients
+from .. import clients, late
 from .base import Scenario
 
 PARTITIONS = 6
@@ -18,10 +18,10 @@ def figures(found, span):
     }
 
 
-def fixed_times(bench, broker, topic, rate):
+def fixed_times(bench, broker, topic, rate, **options):
     seconds = bench.sizes.latency_s
     return clients.produce_at_fixed_times(broker, topic, seconds, max(1, seconds // 3), partitions=PARTITIONS, rate=rate,
-                                         connections=CONNECTIONS)
+                                         connections=CONNECTIONS, **options)
 
 
 def of_the_machine(bench):
@@ -37,9 +37,20 @@ def alone(bench, broker):
     clients.create_hot(broker, topic, PARTITIONS)
     before = clients.end_offsets(broker, topic, PARTITIONS)
     with bench.measured(broker, "latency-10mb") as span:
-        found = clients.checked(broker, topic, PARTITIONS, before, fixed_times(bench, broker, topic, bench.sizes.latency_rate))
+        found = traced(bench, broker, lambda **options: clients.checked(
+            broker, topic, PARTITIONS, before, fixed_times(bench, broker, topic, bench.sizes.latency_rate, **options)))
     clients.delete(broker, topic)
     return {**figures(found, span), **floor, "foreign_share": span.foreign_share(found["client_cpu_s"])}
+
+
+def traced(bench, broker, drive):
+    """Drives, and says why records were late if that is asked for."""
+    if not bench.late_ms or broker.kind != "strandline":
+        return drive()
+    with late.Trace(broker.process.pid) as trace:
+        found = drive(mark_over_ms=bench.late_ms)
+    trace.causes(lambda line: print(f"  {line}", flush=True))
+    return found
 
 
 def mixed(bench, broker):

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use strandline_bench::{Connection, Outcome};
 
 use crate::lane::Lane;
+use crate::marks::Marks;
 use crate::options::Options;
 use crate::produce::{Requests, check_answer};
 use crate::schedule::{Nanos, Schedule};
@@ -55,6 +56,7 @@ pub(crate) fn run(options: &Options) -> Outcome<Findings> {
         seconds: 0.0,
     };
     let last = options.limit_seconds * 1_000_000_000;
+    let mut marks = Marks::open(options.mark_over_ms)?;
     let mut space = Connection::space();
     let started = Instant::now();
     loop {
@@ -76,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Outcome<Findings> {
             }
             if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
                 worker.connection.receive(&mut space)?;
-                worker.take_answers(started, &mut findings)?;
+                worker.take_answers(started, &mut findings, marks.as_mut())?;
             }
         }
     }
@@ -139,7 +141,12 @@ impl Worker {
         Ok(())
     }
 
-    fn take_answers(&mut self, started: Instant, findings: &mut Findings) -> Outcome<()> {
+    fn take_answers(
+        &mut self,
+        started: Instant,
+        findings: &mut Findings,
+        mut marks: Option<&mut Marks>,
+    ) -> Outcome<()> {
         while let Some(frame) = self.connection.next_frame()? {
             let now = since(started);
             check_answer(frame, self.next_answer)?;
@@ -147,6 +154,9 @@ impl Worker {
             let sent = self.lane.answered(now).ok_or("an answer to nothing")?;
             for latency in self.lane.latencies(sent, now) {
                 findings.latency.saturating_record(latency.max(1));
+                if let Some(marks) = &mut marks {
+                    marks.answered(latency)?;
+                }
             }
         }
         Ok(())

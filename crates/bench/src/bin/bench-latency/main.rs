@@ -8,6 +8,7 @@
 mod driver;
 mod floor;
 mod lane;
+mod marks;
 mod options;
 mod produce;
 mod schedule;

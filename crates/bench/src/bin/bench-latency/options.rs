@@ -26,6 +26,9 @@ pub(crate) struct Options {
     pub(crate) acks: i16,
     /// Seconds that the whole run may take.
     pub(crate) limit_seconds: u64,
+    /// Answers that take longer than so many ms, from when their record was due, are marked in the
+    /// kernel's trace; 0 for none.
+    pub(crate) mark_over_ms: u64,
 }
 
 impl Options {
@@ -43,6 +46,7 @@ impl Options {
             in_flight: 5,
             acks: -1,
             limit_seconds: 60,
+            mark_over_ms: 0,
         };
         for pair in pairs(words) {
             let (name, value) = pair?;
@@ -57,6 +61,7 @@ impl Options {
                 "--warm-seconds" => options.warm_seconds = number(name, value)?,
                 "--in-flight" => options.in_flight = number(name, value)?,
                 "--acks" => options.acks = number(name, value)?,
+                "--mark-over-ms" => options.mark_over_ms = number(name, value)?,
                 "--limit" => options.limit_seconds = number(name, value)?,
                 _ => return Err(format!("{name} is no option").into()),
             }
