@@ -35,7 +35,7 @@ async fn add(context: &RequestContext, request: &AddOffsetsToTxnRequest) -> Resu
     };
     let fenced = Fenced::known_from(context.version(), 2);
     let patience = broker.config.add_partitions_to_txn_patience();
-    let added = broker.transactions.add_patiently(request, patience, || {});
+    let added = broker.transactions.add_patiently(request, patience, |_| {});
     added
         .await
         .map_err(|e| error_codes::for_transaction(e, fenced))

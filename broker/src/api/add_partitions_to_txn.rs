@@ -91,7 +91,7 @@ async fn add(
     };
     let broker = &context.broker;
     let patience = broker.config.add_partitions_to_txn_patience();
-    let added = broker.transactions.add_patiently(request, patience, || {});
+    let added = broker.transactions.add_patiently(request, patience, |_| {});
     asked.all(match added.await {
         Ok(()) => ErrorCode::None,
         Err(e) => error_codes::for_transaction(e, asked.fenced),

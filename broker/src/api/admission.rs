@@ -8,6 +8,7 @@ use strandline_log::VerificationGuard;
 use strandline_transaction_coordinator::{
     AddPartitionsRequest, TransactionError, TransactionVersion,
 };
+use strandline_types::TopicPartition;
 
 use super::RequestContext;
 use crate::partition::Partition;
@@ -57,9 +58,13 @@ pub(super) async fn admit(
         };
         wishes.iter().map(begin).collect()
     };
+    // Where the transaction is not open.
+    let unknown = |guards: &Guards| -> Vec<TopicPartition> {
+        let unknown = guards.iter().zip(wishes).filter(|(g, _)| g.is_some());
+        unknown.map(|(_, wish)| wish.partition.id.clone()).collect()
+    };
     let mut guards = begin();
-    let unknown = guards.iter().zip(wishes).filter(|(g, _)| g.is_some());
-    let partitions: Vec<_> = unknown.map(|(_, wish)| wish.partition.id.clone()).collect();
+    let partitions = unknown(&guards);
     let is_first = generation != Generation::Second;
     if partitions.is_empty()
         || (is_first && !broker.config.transaction_partition_verification_enable())
@@ -78,11 +83,15 @@ pub(super) async fn admit(
         };
         let patience = broker.config.add_partitions_to_txn_patience();
         let ask = || {
-            let (begin, request) = (&begin, request.clone());
+            let (begin, unknown, request) = (&begin, &unknown, request.clone());
             async move {
                 let mut guards = Guards::new();
-                // The markers of the last transaction, which may be waited for, drop the guards.
-                let begin = || guards = begin();
+                // The markers of the last transaction, which may be waited for, drop the guards, and close
+                // what was open: the next one must be told of those partitions as well.
+                let begin = |request: &mut AddPartitionsRequest| {
+                    guards = begin();
+                    request.partitions = unknown(&guards);
+                };
                 let added = transactions.add_patiently(request, patience, begin).await;
                 (added, guards)
             }

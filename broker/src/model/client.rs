@@ -236,21 +236,33 @@ impl World {
         topic: usize,
         records: Bytes,
     ) -> (Code, (Offset, i64)) {
-        let partition = m::produce_request::PartitionProduceData::default()
-            .with_index(0)
-            .with_records(Some(records));
-        let topic = m::produce_request::TopicProduceData::default()
-            .with_name(name(topic))
-            .with_partition_data(vec![partition]);
+        let answer = self.produce_to(version, which, &[(topic, records)]).await;
+        let partition = &answer.responses[0].partition_responses[0];
+        let at = (partition.base_offset, partition.log_append_time_ms);
+        (partition.error_code, at)
+    }
+
+    /// One Produce to several topics with acks=all, as it is answered.
+    pub(super) async fn produce_to(
+        &self,
+        version: i16,
+        which: Option<usize>,
+        batches: &[(usize, Bytes)],
+    ) -> m::ProduceResponse {
+        let topic = |(topic, records): &(usize, Bytes)| {
+            let partition = m::produce_request::PartitionProduceData::default()
+                .with_index(0)
+                .with_records(Some(records.clone()));
+            m::produce_request::TopicProduceData::default()
+                .with_name(name(*topic))
+                .with_partition_data(vec![partition])
+        };
         let request = m::ProduceRequest::default()
             .with_transactional_id(which.map(wire_id))
             .with_acks(-1)
             .with_timeout_ms(30_000)
-            .with_topic_data(vec![topic]);
-        let answer: m::ProduceResponse = self.call(version, &request).await;
-        let partition = &answer.responses[0].partition_responses[0];
-        let at = (partition.base_offset, partition.log_append_time_ms);
-        (partition.error_code, at)
+            .with_topic_data(batches.iter().map(topic).collect());
+        self.call(version, &request).await
     }
 
     /// EndTxn; from version 5 on the answer says who the producer is from now on.

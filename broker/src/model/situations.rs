@@ -10,7 +10,7 @@ use strandline_wire::messages as m;
 
 use crate::features::TRANSACTION_VERSION;
 use crate::model::client::Pid;
-use crate::model::plan::{PLAIN, Setup};
+use crate::model::plan::{COMPACTED, PLAIN, Setup, TOPICS};
 use crate::model::world::World;
 
 async fn world() -> World {
@@ -25,10 +25,12 @@ async fn world() -> World {
     world
 }
 
-/// The first batch of a transaction.
-fn first_batch(pid: Pid) -> Bytes {
+/// One record of a transaction.
+fn batch(pid: Pid, sequence: i32) -> Bytes {
     let builder = BatchBuilder::new(Compression::None, TimestampType::CreateTime, 0);
-    let mut builder = builder.with_producer(pid.0, pid.1, 0).transactional();
+    let mut builder = builder
+        .with_producer(pid.0, pid.1, sequence)
+        .transactional();
     builder.append(1, Some(b"k"), Some(b"v"), &[]).unwrap();
     builder.build().unwrap().to_bytes()
 }
@@ -38,7 +40,7 @@ fn first_batch(pid: Pid) -> Bytes {
 async fn a_marker_between_the_guard_and_the_consent_refuses_nothing() {
     let world = world().await;
     let pid = world.init(1).await;
-    let produced = world.produce_once(12, Some(1), PLAIN, first_batch(pid));
+    let produced = world.produce_once(12, Some(1), PLAIN, batch(pid, 0));
     tokio::pin!(produced);
     // The coordinator is being asked.
     assert!(poll!(&mut produced).is_pending());
@@ -78,6 +80,70 @@ async fn the_epoch_of_the_finalized_features_grows_with_each_change() {
         last = finalized(&world).await;
         assert!(last.0 == level && last.1 >= now.1, "{last:?} after {now:?}");
     }
+}
+
+// P-71, T-53: a client of both generations, whose end is under way while it writes
+#[tokio::test]
+async fn what_an_end_closes_meanwhile_is_added_to_the_next_transaction() {
+    let world = world().await;
+    let mut pid = world.init(1).await;
+    for _ in 0..20 {
+        let first = world.produce(12, Some(1), PLAIN, batch(pid, 0)).await;
+        assert_eq!(first.0, 0);
+        // Before version 5 the epoch stays. The answer comes before the markers.
+        assert_eq!(world.end(4, 1, pid, true).await.0, 0);
+        let both = [(PLAIN, batch(pid, 1)), (COMPACTED, batch(pid, 0))];
+        let answer = world.produce_to(12, Some(1), &both).await;
+        world.settled().await;
+        // Whatever was answered: what is open in a log is known to the coordinator, and ends with it.
+        pid = world.init(1).await;
+        world.settled().await;
+        for topic in [PLAIN, COMPACTED] {
+            let offsets = world.partition(topic).log.offsets();
+            assert_eq!(offsets.last_stable, offsets.log_end, "{answer:?}");
+        }
+    }
+}
+
+// What is named often is answered once, or a small request makes an answer of any size
+#[tokio::test]
+async fn what_is_named_often_is_told_once() {
+    let mut world = world().await;
+    let topic = m::metadata_request::MetadataRequestTopic::default()
+        .with_name(Some(m::TopicName(TOPICS[PLAIN].into())));
+    let request = m::MetadataRequest::default().with_topics(Some(vec![topic; 100]));
+    let answer: m::MetadataResponse = world.call(9, &request).await;
+    assert_eq!(answer.topics.len(), 1);
+
+    let node_id = world.broker().node_id.0.to_string();
+    let resource = m::describe_configs_request::DescribeConfigsResource::default()
+        .with_resource_type(4)
+        .with_resource_name(node_id.into())
+        .with_configuration_keys(None);
+    let request = m::DescribeConfigsRequest::default().with_resources(vec![resource; 100]);
+    let answer: m::DescribeConfigsResponse = world.call(4, &request).await;
+    assert_eq!(answer.results.len(), 1);
+
+    let group = m::GroupId("g".into());
+    let request = m::DescribeGroupsRequest::default().with_groups(vec![group.clone(); 100]);
+    let answer: m::DescribeGroupsResponse = world.call(5, &request).await;
+    assert_eq!(answer.groups.len(), 1);
+
+    let topic = m::offset_fetch_request::OffsetFetchRequestTopics::default()
+        .with_name(m::TopicName(TOPICS[PLAIN].into()))
+        .with_partition_indexes(vec![0; 100]);
+    let of = |topics| {
+        m::offset_fetch_request::OffsetFetchRequestGroup::default()
+            .with_group_id(group.clone())
+            .with_topics(topics)
+    };
+    let some = of(Some(vec![topic; 10]));
+    let groups = [vec![of(None); 100], vec![some; 10]].concat();
+    let request = m::OffsetFetchRequest::default().with_groups(groups);
+    let answer: m::OffsetFetchResponse = world.call(8, &request).await;
+    // All of it once, and what was named.
+    assert_eq!(answer.groups.len(), 11);
+    world.stop().await;
 }
 
 /// The level of `transaction.version`, and the epoch of all levels.

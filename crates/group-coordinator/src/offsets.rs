@@ -34,9 +34,13 @@ impl Slot {
         self.committed.is_none() && self.in_flight == 0 && self.pending.is_empty()
     }
 
-    /// What stands later in the log counts.
+    /// What stands later in the log counts; of one append, what comes later in it.
     fn commit(&mut self, at: AppendToken, offset: CommittedOffset) {
-        if self.committed.as_ref().is_none_or(|(known, _)| *known < at) {
+        if self
+            .committed
+            .as_ref()
+            .is_none_or(|(known, _)| *known <= at)
+        {
             self.committed = Some((at, offset));
         }
     }

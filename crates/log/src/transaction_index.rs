@@ -69,7 +69,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<AbortedTransaction>, LogError> {
         .ok_or_else(|| LogError::corrupt(path, "an entry cannot be read"))
 }
 
-/// As [`read`], from an open file; `path` is for the error.
+/// As [`read`], from an open file that may be growing: half an entry at its end is not there yet, and still
+/// on its log's list; `path` is for the error.
 pub(crate) fn read_file(
     file: &File,
     path: impl Fn() -> PathBuf,
@@ -78,7 +79,7 @@ pub(crate) fn read_file(
         let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
         let mut bytes = vec![0; len];
         let n = sys::read_up_to(file, &mut bytes, 0)?;
-        bytes.truncate(n);
+        bytes.truncate(n - n % ENTRY_BYTES);
         Ok(bytes)
     };
     let bytes = read().map_err(|e| LogError::io("read", path(), e))?;
@@ -144,5 +145,23 @@ mod tests {
         found.clear();
         assert!(!collect(&entries, 0, 100, &mut found));
         assert_eq!(found.len(), 3);
+    }
+
+    // F-31: a page at a time, a reader may see half of what is being written.
+    #[test]
+    fn half_an_entry_at_the_end_of_an_open_file_is_not_there() {
+        let entry = AbortedTransaction {
+            producer_id: 1,
+            first_offset: 2,
+            last_offset: 3,
+            last_stable_offset: 2,
+        };
+        let bytes = [&entry.encode()[..], &[0; 5]].concat();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("index");
+        std::fs::write(&path, bytes).unwrap();
+        let found = read_file(&File::open(&path).unwrap(), || path.clone());
+        assert_eq!(found.unwrap(), [entry]);
+        assert!(read(&path).is_err(), "a start makes it anew");
     }
 }

@@ -28,18 +28,18 @@ impl TransactionCoordinators {
     }
 
     /// AddPartitionsToTxn and AddOffsetsToTxn (T-10…T-13), and what the broker adds by itself (P-71);
-    /// the partitions exist. `before_each` is called before each attempt.
+    /// the partitions exist. `before_each` is called before each attempt, and may change what it asks for.
     pub(crate) async fn add_patiently(
         &self,
-        request: AddPartitionsRequest,
+        mut request: AddPartitionsRequest,
         patience: Patience,
-        mut before_each: impl FnMut(),
+        mut before_each: impl FnMut(&mut AddPartitionsRequest),
     ) -> Result<(), TransactionError> {
         let id = request.transactional_id.clone();
         let shard = self.shard(&id)?;
         let attempts = self.patient.attempts(&shard, &id, patience);
         loop {
-            before_each();
+            before_each(&mut request);
             let added = self.add_partitions(request.clone()).await;
             if !attempts.go_on(&added).await {
                 return added;

@@ -57,8 +57,11 @@ pub(crate) fn validate_transactional(
         let unknown = GroupError::IllegalGeneration;
         return if is_anonymous { Ok(()) } else { Err(unknown) };
     };
-    if group.state() == GroupState::Dead {
-        return Err(GroupError::CoordinatorNotAvailable);
+    match group.state() {
+        GroupState::Dead => return Err(GroupError::CoordinatorNotAvailable),
+        // Also of a consumer without a subscription that has an instance id.
+        GroupState::Empty if is_anonymous => return Ok(()),
+        _ => {}
     }
     if is_anonymous && request.member_id.is_empty() && request.group_instance_id.is_none() {
         return Ok(());

@@ -36,6 +36,16 @@ fn what_was_never_committed_is_minus_one() {
     assert_eq!(bench.fetch("u", 3), absent);
 }
 
+// T-32: what a partition that is named twice gets is the same before and after a start
+#[test]
+fn of_two_offsets_in_one_commit_the_last_one_counts() {
+    let mut bench = Bench::new();
+    bench.commit(commit_all_of(&[("t", &[(0, 5), (0, 7)])]));
+    assert_eq!(bench.fetch("t", 0).offset, 7);
+    bench.fail_over();
+    assert_eq!(bench.fetch("t", 0).offset, 7);
+}
+
 // G-55: no topics means all that are committed.
 #[test]
 fn all_committed_offsets_can_be_asked_for() {

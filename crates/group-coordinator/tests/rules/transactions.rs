@@ -254,6 +254,20 @@ fn members_are_checked_as_for_a_plain_commit() {
     assert_eq!(send(&mut bench, member(generation_id)), None);
 }
 
+// T-21, G-51: a consumer without a subscription, whose instance id says nothing
+#[test]
+fn an_empty_group_takes_what_names_no_generation() {
+    let mut bench = Bench::new();
+    let request = |offset| TxnOffsetCommitRequest {
+        group_instance_id: Some("i".to_owned()),
+        ..txn(PRODUCER, offset)
+    };
+    assert_eq!(send(&mut bench, request(1)), None, "there is no group yet");
+    assert_eq!(send(&mut bench, request(2)), None, "it is empty");
+    end(&mut bench, PRODUCER, true).unwrap();
+    assert_eq!(stable(&bench), Some(2));
+}
+
 // G-60, X-18
 #[test]
 fn what_is_undecided_does_not_expire() {
