@@ -32,6 +32,7 @@ mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
+mod once;
 mod produce;
 mod sync_group;
 mod txn_offset_commit;

@@ -11,6 +11,11 @@ use uuid::Uuid;
 
 /// A session that was used in this time is not evicted by a newer one (F-48).
 const MIN_EVICTION_AGE_MS: i64 = 120_000;
+/// What all sessions together may hold, in bytes: their number alone bounds nothing, as a session lasts
+/// when its connection is gone. Beyond it a client names its partitions in each request.
+const MAX_BYTES: usize = 256 << 20;
+/// What a partition costs beside the two copies of its topic's name.
+const PARTITION_BYTES: usize = 256;
 
 /// A partition as a fetch request names it: by topic name up to version 12, by id from 13.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -88,6 +93,12 @@ impl Partitions {
         self.by_order.insert(order, cached);
     }
 
+    /// Bytes that it would take to hold these as well.
+    fn cost_of(&self, fetches: &[PartitionFetch]) -> usize {
+        let new = fetches.iter().filter(|f| !self.orders.contains_key(&f.key));
+        new.map(|f| cost(&f.key)).sum()
+    }
+
     fn forget(&mut self, key: &PartitionKey) {
         if let Some(order) = self.orders.remove(key) {
             self.by_order.remove(&order);
@@ -124,6 +135,7 @@ struct Entry {
     session: Arc<Mutex<Session>>,
     is_follower: bool,
     size: usize,
+    bytes: usize,
     created_ms: i64,
     last_used_ms: i64,
 }
@@ -132,6 +144,7 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct FetchSessions {
     slots: usize,
+    max_bytes: usize,
     entries: Mutex<HashMap<i32, Entry>>,
 }
 
@@ -149,6 +162,7 @@ impl FetchSessions {
     pub(crate) fn new(slots: usize) -> Self {
         Self {
             slots,
+            max_bytes: MAX_BYTES,
             entries: Mutex::default(),
         }
     }
@@ -201,6 +215,14 @@ impl FetchSessions {
         if session.uses_topic_ids != request.uses_topic_ids {
             return Err(ErrorCode::FetchSessionTopicIdError);
         }
+        let more = session.partitions.cost_of(&request.partitions);
+        entry.bytes += more;
+        entry.last_used_ms = now_ms;
+        if more > 0 && !fits(&mut entries, self.max_bytes, now_ms) {
+            // The client begins anew, without a session.
+            entries.remove(&request.session_id);
+            return Err(ErrorCode::FetchSessionIdNotFound);
+        }
         for fetch in request.partitions {
             session.partitions.put(fetch);
         }
@@ -218,8 +240,12 @@ impl FetchSessions {
             });
         }
         session.next_epoch = next_epoch(session.next_epoch);
-        entry.size = partitions.len();
-        entry.last_used_ms = now_ms;
+        if let Some(entry) = entries.get_mut(&request.session_id) {
+            entry.size = partitions.len();
+            if !request.forgotten.is_empty() {
+                entry.bytes = partitions.iter().map(|p| cost(&p.key)).sum();
+            }
+        }
         drop(session);
         Ok(FetchContext {
             partitions,
@@ -249,6 +275,7 @@ impl FetchSessions {
         for fetch in &request.partitions {
             partitions.put(fetch.clone());
         }
+        let bytes = partitions.orders.keys().map(cost).sum();
         let uses_topic_ids = request.uses_topic_ids;
         let session = Arc::new(Mutex::new(Session {
             id,
@@ -260,12 +287,38 @@ impl FetchSessions {
             session: Arc::clone(&session),
             is_follower: request.is_follower,
             size,
+            bytes,
             created_ms: now_ms,
             last_used_ms: now_ms,
         };
         entries.insert(id, entry);
+        if !fits(&mut entries, self.max_bytes, now_ms) {
+            entries.remove(&id);
+            return None;
+        }
         Some(session)
     }
+}
+
+fn cost(key: &PartitionKey) -> usize {
+    PARTITION_BYTES + 2 * key.topic.len()
+}
+
+/// Lets idle sessions go until the others may stay; false if they may not.
+fn fits(entries: &mut HashMap<i32, Entry>, max_bytes: usize, now_ms: i64) -> bool {
+    let mut bytes: usize = entries.values().map(|e| e.bytes).sum();
+    while bytes > max_bytes {
+        let idle = entries
+            .iter()
+            .filter(|(_, e)| now_ms - e.last_used_ms > MIN_EVICTION_AGE_MS)
+            .min_by_key(|(id, e)| (e.last_used_ms, **id))
+            .map(|(id, _)| *id);
+        match idle.and_then(|id| entries.remove(&id)) {
+            Some(gone) => bytes -= gone.bytes,
+            None => return false,
+        }
+    }
+    true
 }
 
 /// Makes room for a session; false when none may go (F-48).

@@ -45,9 +45,13 @@ def flexible(key, version):
 class Connection:
     """One socket; requests are sent and answers read separately so that tests can pipeline."""
 
-    def __init__(self, address, timeout=10):
+    def __init__(self, address, timeout=10, receive_buffer=None):
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=timeout)
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(timeout)
+        self.socket.connect((host, int(port)))
         self.correlation = 0
 
     def __enter__(self):
@@ -71,8 +75,8 @@ class Connection:
 
     def receive(self):
         """The next answer without its length."""
-        length = struct.unpack(">i", self._exactly(4))[0]
-        return self._exactly(length)
+        length = struct.unpack(">i", self.exactly(4))[0]
+        return self.exactly(length)
 
     def ask(self, key, version, body, client_id="tests"):
         """Sends, receives, checks the correlation id, and returns a Reader behind the response header."""
@@ -95,7 +99,8 @@ class Connection:
         except ConnectionError:
             return True
 
-    def _exactly(self, count):
+    def exactly(self, count):
+        """So many bytes of what the broker sends."""
         data = bytearray()
         while len(data) < count:
             try:

@@ -55,7 +55,7 @@ class Story:
     def run(self):
         for name in ("lengths", "truncated", "headers", "unknown_apis", "unknown_versions", "api_versions_127", "api_versions_name",
                      "absurd_arrays", "garbage", "mutations", "announced_memory", "slow_loris", "byte_by_byte", "never_reads",
-                     "pipelined", "acks_zero", "acks_zero_error", "topic_names"):
+                     "named_often", "pipelined", "acks_zero", "acks_zero_error", "topic_names"):
             if self.jvm and name == "announced_memory":
                 continue  # Kafka allocates what a frame announces, and runs out of memory
             body = getattr(self, name)
@@ -224,6 +224,15 @@ class Story:
         for each in waiting:
             each.socket.close()
 
+    def named_often(self):
+        """a topic of 1,000 partitions that is named 14,000 times in 84 KB is described once"""
+        equal(wire.create_topic(self.address, "wide", partitions=1000), 0, "CreateTopics")
+        asked = struct.pack(">i", 14_000) + string("wide") * 14_000
+        with self.within(256, "an answer of what is named often"), Connection(self.address, timeout=30) as connection:
+            connection.send(3, 1, asked)
+            require(len(connection.receive()) < MIB, "the answer is as long as the list of names")
+        self.alive()
+
     def pipelined(self):
         """60 pipelined requests, a long poll among them, are answered in order"""
         load.create(self.broker, "pipelined")
@@ -294,6 +303,35 @@ class Memory:
             require(grown < self.limit, f"{self.what}: memory grew by {grown / MIB:.0f} MiB (limit {self.limit / MIB:.0f})")
 
 
+IDLE_S = 1.5
+
+
+def idle(suite):
+    """W-10: an answer that is being taken is no idleness, however long it takes."""
+    with brokers.make(settings={"connections.max.idle.ms": str(int(IDLE_S * 1000))}) as broker, suite.story():
+        load.create(broker, "long", retention_ms=-1)
+        load.send(broker, "long", ledger.rows(0, 40000), batch_size=500_000)
+        fetch = wire.fetch_body("long", max_bytes=50 * MIB)
+        with suite.check("idle connections: an answer that is taken slowly arrives as a whole"), slow(broker) as connection:
+            connection.send(1, 12, fetch)
+            length = struct.unpack(">i", connection.exactly(4))[0]
+            require(length > 4 * MIB, f"an answer of only {length} bytes")
+            piece = length // 20 + 1
+            for at in range(0, length, piece):
+                connection.exactly(min(piece, length - at))
+                time.sleep(3 * IDLE_S / 20)
+        with suite.check("idle connections: one whose answer is not taken is closed"), slow(broker) as connection:
+            connection.send(1, 12, fetch)
+            wait_until(lambda: broker.metric("strandline_connections") == 0, "the end of the connection", 20)
+        with suite.check("idle connections: a silent one is closed"), Connection(broker.bootstrap) as connection:
+            require(connection.closed(), "an idle connection was answered")
+
+
+def slow(broker):
+    """A connection that holds little of an answer."""
+    return Connection(broker.bootstrap, receive_buffer=64 << 10)
+
+
 def main():
     suite = Suite("bad-input-frames")
     broker = brokers.make()
@@ -301,6 +339,8 @@ def main():
         Story(suite, broker).run()
         # hostile clients are a reason for a warning, not for an error
         brokers.check_log(suite, broker, allow=[r"\bWARN\b"])
+    if broker.kind == "strandline":  # whose metrics are asked
+        idle(suite)
     suite.finish()
 
 

@@ -11,6 +11,7 @@ use strandline_wire::messages::describe_configs_response::{
     DescribeConfigsSynonym,
 };
 
+use super::once::once;
 use super::{RequestContext, some_text, text};
 use crate::configs;
 
@@ -18,7 +19,14 @@ pub(super) async fn handle(
     context: &RequestContext,
     request: DescribeConfigsRequest,
 ) -> DescribeConfigsResponse {
-    let results = request.resources.iter().map(|resource| {
+    let asked = once(&request.resources, |r| {
+        (
+            r.resource_type,
+            r.resource_name.as_str(),
+            &r.configuration_keys,
+        )
+    });
+    let results = asked.map(|resource| {
         let out = DescribeConfigsResult::default()
             .with_resource_type(resource.resource_type)
             .with_resource_name(resource.resource_name.clone());

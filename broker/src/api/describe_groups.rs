@@ -7,6 +7,7 @@ use strandline_wire::messages::describe_groups_response::{
     DescribeGroupsResponse, DescribedGroup, DescribedGroupMember,
 };
 
+use super::once::once;
 use super::{NO_AUTHORIZED_OPERATIONS, RequestContext, some_text, text};
 use crate::error_codes;
 
@@ -15,7 +16,7 @@ pub(super) async fn handle(
     request: DescribeGroupsRequest,
 ) -> DescribeGroupsResponse {
     let version = context.version();
-    let groups = request.groups.iter().map(|id| {
+    let groups = once(&request.groups, |id| id.as_str()).map(|id| {
         let out = DescribedGroup::default()
             .with_group_id(id.clone())
             .with_authorized_operations(NO_AUTHORIZED_OPERATIONS);

@@ -1,6 +1,6 @@
 //! DescribeLogDirs (35). Rules: SEMANTICS 9.6.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use strandline_log::LogDir;
@@ -17,11 +17,14 @@ pub(super) async fn handle(
     context: &RequestContext,
     request: DescribeLogDirsRequest,
 ) -> DescribeLogDirsResponse {
-    let is_asked = |p: &Partition| match &request.topics {
-        None => true,
-        Some(topics) => topics.iter().any(|t| {
-            t.topic.as_str() == p.id.topic.as_str() && t.partitions.contains(&p.id.partition)
-        }),
+    let asked: Option<HashSet<(&str, i32)>> = request.topics.as_ref().map(|topics| {
+        let of = topics.iter().map(|t| (t.topic.as_str(), &t.partitions));
+        of.flat_map(|(topic, partitions)| partitions.iter().map(move |p| (topic, *p)))
+            .collect()
+    });
+    let is_asked = |p: &Partition| {
+        let asked = asked.as_ref();
+        asked.is_none_or(|asked| asked.contains(&(p.id.topic.as_str(), p.id.partition)))
     };
     let partitions = context.broker.replicas.all();
     let dirs = &context.broker.log_dirs;

@@ -1,7 +1,5 @@
 //! DescribeProducers (61): what a partition remembers of its producers. Rules: T-53.
 
-use std::collections::HashSet;
-
 use strandline_log::ProducerEntry;
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::describe_producers_request::DescribeProducersRequest;
@@ -10,16 +8,16 @@ use strandline_wire::messages::describe_producers_response::{
 };
 
 use super::RequestContext;
+use super::once::once;
 
 pub(super) async fn handle(
     context: &RequestContext,
     request: DescribeProducersRequest,
 ) -> DescribeProducersResponse {
-    let topics = request.topics.iter().map(|topic| {
-        // Each is told once, however often it is asked for.
-        let mut told = HashSet::new();
-        let indexes = topic.partition_indexes.iter();
-        let partitions = indexes.filter(|index| told.insert(**index)).map(|index| {
+    let topics = once(&request.topics, |topic| topic.name.clone());
+    let topics = topics.map(|topic| {
+        let indexes = once(&topic.partition_indexes, |index| **index);
+        let partitions = indexes.map(|index| {
             let out = PartitionResponse::default().with_partition_index(*index);
             match context.broker.replicas.by_name(&topic.name, *index) {
                 Ok(partition) if partition.log.is_offline() => {

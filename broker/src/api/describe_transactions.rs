@@ -1,7 +1,5 @@
 //! DescribeTransactions (65). Rules: section 5.1.
 
-use std::collections::HashSet;
-
 use strandline_transaction_coordinator::Transaction;
 use strandline_types::{NO_PRODUCER_EPOCH, NO_PRODUCER_ID};
 use strandline_wire::messages::describe_transactions_response::{
@@ -9,6 +7,7 @@ use strandline_wire::messages::describe_transactions_response::{
 };
 use strandline_wire::messages::{DescribeTransactionsRequest, TransactionalId};
 
+use super::once::once;
 use super::{RequestContext, text};
 use crate::error_codes::{self, Fenced};
 
@@ -16,10 +15,8 @@ pub(super) async fn handle(
     context: &RequestContext,
     request: DescribeTransactionsRequest,
 ) -> DescribeTransactionsResponse {
-    // Each is told once, however often it is asked for.
-    let mut told = HashSet::new();
-    let ids = request.transactional_ids.iter();
-    let states = ids.filter(|id| told.insert(id.as_str())).map(|id| {
+    let ids = once(&request.transactional_ids, |id| id.as_str());
+    let states = ids.map(|id| {
         let out = TransactionState::default().with_transactional_id(id.clone());
         match context.broker.transactions.describe(id) {
             Ok(transaction) => describe(id, &transaction),

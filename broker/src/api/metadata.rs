@@ -8,6 +8,7 @@ use strandline_wire::messages::metadata_response::{
 };
 use strandline_wire::messages::{MetadataRequest, TopicName as WireTopicName};
 
+use super::once::once;
 use super::{NO_AUTHORIZED_OPERATIONS, RequestContext, some_text, text};
 use crate::auto_create;
 
@@ -69,9 +70,9 @@ async fn named_topics(
     topics: &[strandline_wire::messages::metadata_request::MetadataRequestTopic],
     may_create: bool,
 ) -> Vec<MetadataResponseTopic> {
-    let mut out = Vec::with_capacity(topics.len());
+    let mut out = Vec::new();
     let mut missing = Vec::new();
-    for topic in topics {
+    for topic in once(topics, |topic| (topic.topic_id, topic.name.as_ref())) {
         let id = TopicId(topic.topic_id);
         if !id.is_zero() {
             out.push(match image.topics().by_id(id) {

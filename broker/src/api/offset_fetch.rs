@@ -1,5 +1,7 @@
 //! OffsetFetch (9), one group or many. Rules: G-55 … G-58.
 
+use std::collections::{HashMap, HashSet};
+
 use strandline_group_coordinator::{FetchedTopic, GroupError, OffsetFetchQuery};
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::OffsetFetchRequest;
@@ -8,6 +10,7 @@ use strandline_wire::messages::offset_fetch_response::{
     OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 
+use super::once::once;
 use super::{RequestContext, some_text, text};
 use crate::error_codes;
 
@@ -16,20 +19,23 @@ pub(super) async fn handle(
     request: OffsetFetchRequest,
 ) -> OffsetFetchResponse {
     if context.version() >= 8 {
-        let groups = request.groups.iter().map(|g| {
+        let mut told = Told::new();
+        // All of a group, once.
+        let groups = once(request.groups.iter().enumerate(), |(at, g)| {
+            (g.group_id.as_str(), g.topics.as_ref().map(|_| *at))
+        });
+        let groups = groups.map(|(_, g)| {
             let topics = g.topics.as_ref().map(|list| {
-                list.iter()
-                    .map(|t| (t.name.as_str().to_owned(), t.partition_indexes.clone()))
-                    .collect()
+                let list = list.iter().map(|t| (t.name.as_str(), &t.partition_indexes));
+                untold(&mut told, &g.group_id, list)
             });
             group(context, &g.group_id, topics, request.require_stable)
         });
         return OffsetFetchResponse::default().with_groups(groups.collect());
     }
-    let topics: Option<Vec<(String, Vec<i32>)>> = request.topics.as_ref().map(|list| {
-        list.iter()
-            .map(|t| (t.name.as_str().to_owned(), t.partition_indexes.clone()))
-            .collect()
+    let topics = request.topics.as_ref().map(|list| {
+        let list = list.iter().map(|t| (t.name.as_str(), &t.partition_indexes));
+        untold(&mut Told::new(), "", list)
     });
     let query = OffsetFetchQuery {
         group_id: request.group_id.as_str().to_owned(),
@@ -42,6 +48,24 @@ pub(super) async fn handle(
         }
         Err(e) => old_error(context.version(), error_codes::for_offset_fetch(e), topics),
     }
+}
+
+/// Partitions that the answer names, by group and topic.
+type Told<'r> = HashMap<(&'r str, &'r str), HashSet<i32>>;
+
+/// The partitions of a group that the answer does not name yet: an offset may carry 4 KiB of metadata.
+fn untold<'r>(
+    told: &mut Told<'r>,
+    group: &'r str,
+    topics: impl Iterator<Item = (&'r str, &'r Vec<i32>)>,
+) -> Vec<(String, Vec<i32>)> {
+    let topics = topics.map(|(name, partitions)| {
+        let told = told.entry((group, name)).or_default();
+        let partitions = partitions.iter().copied();
+        let new = partitions.filter(|partition| told.insert(*partition));
+        (name.to_owned(), new.collect())
+    });
+    topics.collect()
 }
 
 fn old_topics(version: i16, fetched: Vec<FetchedTopic>) -> Vec<OffsetFetchResponseTopic> {
@@ -128,4 +152,22 @@ fn group(
             .with_partitions(partitions.collect())
     });
     out.with_topics(topics.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_partition_of_a_group_is_told_once() {
+        let (mut told, partitions) = (Told::new(), vec![0, 1, 0, 1, 1]);
+        let mut ask = |group| {
+            let topics = [("t", &partitions), ("u", &partitions), ("t", &partitions)];
+            let left = untold(&mut told, group, topics.into_iter());
+            left.into_iter().map(|(_, p)| p).collect::<Vec<_>>()
+        };
+        assert_eq!(ask("g"), [vec![0, 1], vec![0, 1], vec![]]);
+        assert!(ask("g").iter().all(Vec::is_empty));
+        assert_eq!(ask("h"), [vec![0, 1], vec![0, 1], vec![]]);
+    }
 }

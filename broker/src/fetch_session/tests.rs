@@ -180,3 +180,38 @@ fn a_full_cache_evicts_only_the_idle_or_the_smaller_and_settled() {
         "empty session is removed"
     );
 }
+
+// F-48: their number does not bound what sessions hold
+#[test]
+fn sessions_together_hold_no_more_than_they_may() {
+    let one = cost(&key(0));
+    let mut sessions = FetchSessions::new(10);
+    sessions.max_bytes = 10 * one;
+    let mut next = ids();
+    let mut begin = |request, now_ms| sessions.begin(request, now_ms, &mut next);
+    let fetches = |range: std::ops::Range<i32>| range.map(|p| fetch(p, 0)).collect();
+    let first = begin(request(0, 0, fetches(0..6)), 0).unwrap().session_id();
+    // The second one would be too much, and is answered without a session.
+    let second = begin(request(0, 0, fetches(0..5)), 1).unwrap();
+    assert_eq!((second.session_id(), second.partitions.len()), (0, 5));
+    let third = begin(request(0, 0, fetches(0..4)), 2).unwrap().session_id();
+    assert!(first > 0 && third > 0);
+    // Nor may a session grow; what it has already costs nothing.
+    assert!(begin(request(third, 1, fetches(0..4)), 3).is_ok());
+    let grown = begin(request(third, 2, fetches(4..5)), 4);
+    assert_eq!(grown.unwrap_err(), ErrorCode::FetchSessionIdNotFound);
+    // It is gone, so there is room; and what is forgotten makes room as well.
+    let mut forgetful = request(first, 1, fetches(6..10));
+    forgetful.forgotten = (0..6).map(key).collect();
+    assert!(begin(forgetful, 5).is_ok());
+    assert!(begin(request(0, 0, fetches(0..6)), 6).unwrap().session_id() > 0);
+    // An idle session makes way.
+    let later = 7 + MIN_EVICTION_AGE_MS;
+    assert!(
+        begin(request(0, 0, fetches(0..9)), later)
+            .unwrap()
+            .session_id()
+            > 0
+    );
+    assert_eq!(sessions.len(), 1);
+}

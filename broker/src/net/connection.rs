@@ -71,7 +71,7 @@ impl Slot {
 enum End {
     /// The client closed it.
     ClosedByClient,
-    /// Nothing happened for `connections.max.idle.ms` (W-10).
+    /// Nothing went in or out for `connections.max.idle.ms` (W-10).
     Idle,
     /// The bytes were not a request that is served (W-1, W-7).
     Wire(WireError),
@@ -83,7 +83,10 @@ enum End {
 
 impl From<io::Error> for End {
     fn from(e: io::Error) -> Self {
-        Self::Io(e)
+        match e.kind() {
+            io::ErrorKind::TimedOut => Self::Idle,
+            _ => Self::Io(e),
+        }
     }
 }
 
@@ -93,7 +96,8 @@ pub(crate) async fn serve(socket: TcpStream, client: ClientConnection, broker: A
     let room = Arc::new(Semaphore::new(MAX_IN_FLIGHT_BYTES as usize));
     let (slots, responses) = mpsc::channel(MAX_IN_FLIGHT);
     let read = read_requests(&socket, &client, &broker, slots, &in_flight, &room);
-    let write = write_responses(&socket, responses, &in_flight);
+    let idle = broker.config.connections_max_idle();
+    let write = write_responses(&socket, responses, &in_flight, idle);
     let end = run_both(read, write).await;
     match end {
         End::ClosedByClient | End::Idle => tracing::debug!(peer = %client.peer, ?end, "closed"),
@@ -242,6 +246,7 @@ async fn write_responses(
     socket: &TcpStream,
     mut responses: mpsc::Receiver<Weighed>,
     in_flight: &AtomicUsize,
+    idle: Option<Duration>,
 ) -> Result<(), End> {
     let mut queue = PartQueue::default();
     let mut held: Option<Weighed> = None;
@@ -254,13 +259,14 @@ async fn write_responses(
             },
         };
         let mut outcome = slot.outcome().await;
+        let mut answered = 0;
         loop {
-            in_flight.fetch_sub(1, Ordering::Relaxed);
+            answered += 1;
             match outcome {
                 Outcome::Response(parts) => queue.push(parts),
                 Outcome::Silence => {}
                 Outcome::Close(why) => {
-                    queue.flush(socket).await?;
+                    queue.flush(socket, idle).await?;
                     return Err(End::Refused(why));
                 }
             }
@@ -280,7 +286,9 @@ async fn write_responses(
             }
         }
         drop(weight);
-        queue.flush(socket).await?;
+        // A client that takes its answer, however slowly, is not idle; one that takes nothing is.
+        queue.flush(socket, idle).await?;
+        in_flight.fetch_sub(answered, Ordering::Relaxed);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -47,8 +48,13 @@ impl PartQueue {
         self.bytes
     }
 
-    /// Sends everything. Errors: the socket's, or a segment file that is shorter than its range.
-    pub(crate) async fn flush(&mut self, socket: &TcpStream) -> io::Result<()> {
+    /// Sends everything. Errors: the socket's, [`io::ErrorKind::TimedOut`] when the peer has taken nothing
+    /// for `patience`, or a segment file that is shorter than its range.
+    pub(crate) async fn flush(
+        &mut self,
+        socket: &TcpStream,
+        patience: Option<Duration>,
+    ) -> io::Result<()> {
         while let Some(first) = self.parts.front() {
             let sent = if let Part::File(slice) = first {
                 let position = slice.position + self.sent as u64;
@@ -73,7 +79,9 @@ impl PartQueue {
             };
             match sent {
                 Ok(n) => self.advance(n),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => socket.writable().await?,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    writable(socket, patience).await?
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
@@ -116,6 +124,13 @@ impl PartQueue {
             self.sent = 0;
             self.parts.pop_front();
         }
+    }
+}
+
+async fn writable(socket: &TcpStream, patience: Option<Duration>) -> io::Result<()> {
+    match patience {
+        None => socket.writable().await,
+        Some(patience) => tokio::time::timeout(patience, socket.writable()).await?,
     }
 }
 
@@ -183,7 +198,7 @@ mod tests {
             client.read_to_end(&mut got).await.unwrap();
             got
         });
-        queue.flush(&server).await.unwrap();
+        queue.flush(&server, None).await.unwrap();
         assert_eq!(queue.len(), 0);
         drop(server);
         assert!(reader.await.unwrap() == expected, "the bytes differ");
