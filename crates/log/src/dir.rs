@@ -171,6 +171,7 @@ impl DirShared {
         for log in self.all_logs() {
             log.drop_pending(&fault.clone().into());
         }
+        self.tail.sweep();
         let callbacks = std::mem::take(&mut *self.on_offline.lock());
         for callback in callbacks {
             callback(&fault);
@@ -253,6 +254,7 @@ impl DirShared {
         for log in logs.into_values() {
             log.drop_pending(&LogError::Closed);
         }
+        self.tail.sweep();
     }
 }
 

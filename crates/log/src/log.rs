@@ -90,7 +90,7 @@ impl Log {
             is_swapping: false,
         };
         let tail = Arc::new(Tail::default());
-        tail.set_written_end(offsets.written_end);
+        tail.set_written_end(offsets.written_end, &dir.tail);
         Arc::new_cyclic(|me| Self {
             number: NEXT_NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             partition: parts.partition,

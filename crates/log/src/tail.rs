@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use strandline_records::Batch;
@@ -66,23 +66,33 @@ impl TailBudget {
         }
     }
 
-    /// Lets the oldest written batches go until the budget holds. Call without a log's lock.
+    /// Lets the oldest written batches go until the budget holds. Those whose turn comes before they are
+    /// written are left to [`Tail::set_written_end`]: a directory that hangs holds up no other, and what
+    /// waits in it is not gone through again. Call without a log's lock.
     pub(crate) fn enforce(&self) {
-        while self.used_bytes() > self.capacity {
+        loop {
+            let excess = self.used_bytes().saturating_sub(self.capacity);
+            if excess == 0 {
+                return;
+            }
             let Some(arrival) = self.arrivals.lock().pop_front() else {
                 return;
             };
-            let (freed, done) = arrival.tail.evict(arrival.last);
+            let (freed, has_more) = arrival.tail.evict(arrival.last, excess.max(GROUP_BYTES));
             self.used.fetch_sub(freed, Ordering::Relaxed);
-            if !done {
+            if has_more {
                 self.arrivals.lock().push_front(arrival);
-                return;
             }
         }
     }
 
-    fn forget(&self, tail: &Arc<Tail>, freed: usize) {
-        self.used.fetch_sub(freed, Ordering::Relaxed);
+    /// Forgets the arrivals that are gone: to be called when tails were emptied.
+    pub(crate) fn sweep(&self) {
+        let mut arrivals = self.arrivals.lock();
+        arrivals.retain(|arrival| arrival.last >= arrival.tail.inner.lock().first);
+    }
+
+    fn forget(&self, tail: &Arc<Tail>) {
         self.arrivals.lock().retain(|a| !Arc::ptr_eq(&a.tail, tail));
     }
 }
@@ -91,8 +101,6 @@ impl TailBudget {
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     inner: Mutex<Inner>,
-    /// Mirror of the log's written end.
-    written_end: AtomicI64,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +108,10 @@ struct Inner {
     batches: VecDeque<Arc<Batch>>,
     /// Number of the first batch here; numbers count all batches that ever arrived.
     first: u64,
+    /// Mirror of the log's written end.
+    written_end: Offset,
+    /// Up to this number it was the batches' turn to leave, and they were not written.
+    due: Option<u64>,
 }
 
 /// What a read of the tail gives.
@@ -122,21 +134,37 @@ impl Tail {
         budget.arrived(self, number, bytes);
     }
 
-    pub(crate) fn set_written_end(&self, offset: Offset) {
-        self.written_end.store(offset, Ordering::Release);
+    /// Notes what is written. What was to leave before it was is the first to leave now.
+    pub(crate) fn set_written_end(self: &Arc<Self>, offset: Offset, budget: &TailBudget) {
+        let due = {
+            let mut inner = self.inner.lock();
+            inner.written_end = offset;
+            inner.due.take()
+        };
+        if let Some(last) = due {
+            budget.arrivals.lock().push_front(Arrival {
+                tail: Arc::clone(self),
+                last,
+                bytes: GROUP_BYTES, // nothing is added to it
+            });
+        }
     }
 
-    /// Lets batches up to number `last` go; freed bytes, and whether all of them went.
-    fn evict(&self, last: u64) -> (usize, bool) {
-        let written = self.written_end.load(Ordering::Acquire);
+    /// Lets batches up to number `last` go, of about `enough` bytes: the bytes that went, and whether
+    /// there are more that can.
+    fn evict(&self, last: u64, enough: usize) -> (usize, bool) {
         let mut freed = 0;
         let mut inner = self.inner.lock();
         while inner.first <= last {
             let Some(batch) = inner.batches.front() else {
                 break;
             };
-            if batch.header().next_offset() > written {
+            if batch.header().next_offset() > inner.written_end {
+                inner.due = inner.due.max(Some(last));
                 return (freed, false);
+            }
+            if freed >= enough {
+                return (freed, true);
             }
             freed += cost(batch);
             inner.batches.pop_front();
@@ -145,7 +173,7 @@ impl Tail {
         if inner.batches.is_empty() {
             inner.batches = VecDeque::new();
         }
-        (freed, true)
+        (freed, false)
     }
 
     /// Lets the batches below `end` go: cleaning has changed what is in the file.
@@ -160,6 +188,7 @@ impl Tail {
             inner.first += 1;
         }
         let first = inner.first;
+        inner.due = inner.due.filter(|due| *due >= first);
         drop(inner);
         // Arrivals whose turn never comes would gather where little arrives between two cleanings.
         let is_left =
@@ -170,12 +199,20 @@ impl Tail {
 
     /// Lets everything go, as the log does.
     pub(crate) fn clear(self: &Arc<Self>, budget: &TailBudget) {
+        self.empty(budget);
+        budget.forget(self);
+    }
+
+    /// Lets everything go, but for the arrivals: see [`TailBudget::sweep`].
+    pub(crate) fn empty(&self, budget: &TailBudget) {
         let batches = {
             let mut inner = self.inner.lock();
             inner.first += inner.batches.len() as u64;
+            inner.due = None;
             std::mem::take(&mut inner.batches)
         };
-        budget.forget(self, batches.iter().map(|b| cost(b)).sum());
+        let freed = batches.iter().map(|b| cost(b)).sum();
+        budget.used.fetch_sub(freed, Ordering::Relaxed);
     }
 
     /// Whole batches from the one that holds `start`, that end at or below `upper` (exclusive),
@@ -241,10 +278,7 @@ mod tests {
         }
         budget.enforce();
         assert_eq!(budget.used_bytes(), 4 * one); // nothing is written
-        b.set_written_end(4);
-        budget.enforce();
-        assert_eq!(budget.used_bytes(), 4 * one); // a's first is the oldest
-        a.set_written_end(2);
+        a.set_written_end(2, &budget);
         budget.enforce();
         assert_eq!(budget.used_bytes(), 3 * one);
         assert!(a.read(0, 1, 10, true).is_none());
@@ -254,6 +288,56 @@ mod tests {
         assert_eq!(budget.used_bytes(), 2 * one);
         b.clear(&budget);
         assert_eq!((budget.used_bytes(), budget.arrivals.lock().len()), (0, 0));
+    }
+
+    // L-27: the budget is shared by all directories
+    #[test]
+    fn what_a_hanging_directory_does_not_write_holds_up_no_other() {
+        let one = cost(&batch(0, GROUP_BYTES));
+        let budget = TailBudget::new(12 * one);
+        let (hung, other) = (Arc::new(Tail::default()), Arc::new(Tail::default()));
+        for base in (0..20).step_by(2) {
+            hung.push(batch(base, GROUP_BYTES), &budget);
+        }
+        for base in (0..100).step_by(2) {
+            other.push(batch(base, GROUP_BYTES), &budget);
+            other.set_written_end(base + 2, &budget);
+            budget.enforce();
+            assert!(budget.used_bytes() <= 12 * one, "{base}");
+            // Each of the other's costs the same, however much waits.
+            assert!(budget.arrivals.lock().len() <= 12, "{base}");
+        }
+        assert_eq!(hung.read(0, 1, 100, true).unwrap().end_offset, 2);
+        assert_eq!(budget.arrivals.lock().len(), 2);
+        // It goes on, and its own are the oldest; no more of them leave than must.
+        hung.set_written_end(20, &budget);
+        other.push(batch(100, GROUP_BYTES), &budget);
+        budget.enforce();
+        assert_eq!(budget.used_bytes(), 12 * one);
+        assert!(hung.read(0, 1, 100, true).is_none());
+        assert_eq!(hung.read(2, 1, 100, true).unwrap().end_offset, 4);
+        assert_eq!(other.read(96, 1, 200, true).unwrap().end_offset, 98);
+    }
+
+    #[test]
+    fn a_batch_that_is_written_while_its_turn_comes_is_not_forgotten() {
+        let one = cost(&batch(0, GROUP_BYTES));
+        let budget = TailBudget::new(0);
+        let tail = Arc::new(Tail::default());
+        for base in [0, 2] {
+            tail.push(batch(base, GROUP_BYTES), &budget);
+            budget.enforce();
+        }
+        assert_eq!(
+            (budget.used_bytes(), budget.arrivals.lock().len()),
+            (2 * one, 0)
+        );
+        for (end, left) in [(2, 1), (4, 0)] {
+            tail.set_written_end(end, &budget);
+            budget.enforce();
+            assert_eq!(budget.used_bytes(), left * one);
+        }
+        assert_eq!(budget.arrivals.lock().len(), 0);
     }
 
     #[test]
@@ -268,6 +352,10 @@ mod tests {
         assert_eq!(budget.used_bytes(), 20 * one);
         assert_eq!(budget.arrivals.lock().len(), 20);
         tail.drop_below(100, &budget);
+        assert_eq!((budget.used_bytes(), budget.arrivals.lock().len()), (0, 0));
+        tail.push(batch(100, 10), &budget);
+        tail.empty(&budget);
+        budget.sweep();
         assert_eq!((budget.used_bytes(), budget.arrivals.lock().len()), (0, 0));
     }
 

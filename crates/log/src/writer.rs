@@ -212,7 +212,7 @@ fn write_group(
     let end = last.header().next_offset();
     let is_flushed = flush_if_due(log, &file, &target, end)?;
     backlog.done(size);
-    written(log, &target, size as u64, end, is_flushed)?;
+    written(dir, log, &target, size as u64, end, is_flushed)?;
     if !is_flushed {
         plan_flush(dir, log, target.flush_ms);
     }
@@ -283,6 +283,7 @@ fn plan_flush(dir: &DirShared, log: &Arc<Log>, flush_ms: i64) {
 
 /// Publishes what was written, and empties the index buffers when they are full.
 fn written(
+    dir: &DirShared,
     log: &Log,
     target: &Target,
     size: u64,
@@ -302,7 +303,7 @@ fn written(
     let offsets = log.live_offsets();
     if end > get(&offsets.written_end) {
         set(&offsets.written_end, end);
-        log.tail().set_written_end(end);
+        log.tail().set_written_end(end, &dir.tail);
     }
     if is_flushed && all_before_flushed {
         set(&offsets.recovery_point, end);

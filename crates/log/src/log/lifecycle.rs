@@ -129,7 +129,8 @@ impl Log {
         sys::sync_folder(&self.folder)
     }
 
-    /// Drops what the writer has not written, because it never will be.
+    /// Drops what the writer has not written, because it never will be, and what is in memory. The
+    /// arrivals of the tail are left to [`crate::tail::TailBudget::sweep`].
     pub(crate) fn drop_pending(&self, why: &LogError) {
         let mut state = self.state.lock();
         let is_lost = self.log_end_offset() > self.written_end_offset();
@@ -151,6 +152,8 @@ impl Log {
         }
         self.wake_waiters(&state);
         drop(state);
+        // Nothing is appended or read any more, and what is not written would stay in memory for ever.
+        self.tail.empty(&self.dir.tail);
         if is_lost {
             self.notify_written(Err(why.clone()));
         }
@@ -231,12 +234,12 @@ impl Log {
                 self.marked_folder("delete"),
             )
         };
+        self.tail.clear(&self.dir.tail);
         self.notify_written(Err(LogError::Deleted(self.partition.clone())));
         self.dir.logs.write().remove(&self.partition);
         sys::rename(&self.folder, &target)
             .map_err(|e| LogError::io("rename", self.folder.to_path_buf(), e))?;
         self.dir.files.forget(self.number, |_| true);
-        self.tail.clear(&self.dir.tail);
         self.dir.janitor.add(Chore::RemoveFolder(target), config);
         Ok(())
     }
