@@ -216,6 +216,7 @@ impl Log {
             let mut state = self.state.lock();
             self.check_open(&state)?;
             state.status = Status::Deleted;
+            self.wake_waiters(&state); // what they wait for may be in the list that is dropped here
             let pending = std::mem::take(&mut state.pending);
             let bytes: usize = pending
                 .iter()

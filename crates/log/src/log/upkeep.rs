@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use strandline_types::Offset;
 
-use super::{Log, LogState};
+use super::{Log, LogState, Status};
 use crate::error::LogError;
 use crate::janitor::Chore;
 use crate::leader_epochs::LeaderEpochs;
@@ -142,7 +142,9 @@ impl Log {
                     state.segments.first_base(),
                     state.segments.active().base_offset,
                 );
-                self.wait_until(&mut state, |s| s.writing >= base)?;
+                self.wait_until(&mut state, |s| {
+                    s.status != Status::Open || s.writing >= base
+                })?;
                 self.check_open(&state)?;
                 // The lock was away: what is being swapped now is left to the next pass.
                 if state.segments.first_base() == first && !state.is_swapping {
@@ -252,4 +254,70 @@ fn deleted_path(path: PathBuf) -> PathBuf {
     let mut name = path.into_os_string();
     name.push(".deleted");
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+    use strandline_types::{BrokerId, TopicId, TopicName, TopicPartition};
+
+    use super::*;
+    use crate::config::LogConfig;
+    use crate::log_dir::{LogDir, LogDirOptions};
+    use crate::tail::TailBudget;
+    use crate::testing::BatchSpec;
+
+    fn until(done: impl Fn() -> bool) {
+        while !done() {
+            std::thread::yield_now();
+        }
+    }
+
+    // L-5, L-30, L-32
+    #[test]
+    fn retention_does_not_wait_for_a_segment_that_a_deleted_log_never_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig {
+            retention_bytes: 0,
+            ..LogConfig::default()
+        };
+        let log = dir
+            .create_log(partition, TopicId::random(), config)
+            .unwrap();
+        // The writer is kept busy until this ends.
+        let (busy, writer) = mpsc::channel::<()>();
+        let writer = Mutex::new(writer);
+        log.set_on_written(Box::new(move |written| {
+            if written.is_ok() {
+                let _ = writer.lock().recv();
+            }
+        }));
+        log.append_as_leader(BatchSpec::default().build(), 0, 0)
+            .unwrap();
+        until(|| log.written_end_offset() == 1);
+        log.set_high_watermark(1);
+        let begin = |work: fn(&Log) -> bool| {
+            let (done, outcome) = mpsc::channel();
+            let log = Arc::clone(&log);
+            std::thread::spawn(move || done.send(work(&log)));
+            outcome
+        };
+        let retention = begin(|log| {
+            let outcome = log.apply_retention(0, None);
+            matches!(outcome, Err(LogError::Deleted(_)))
+        });
+        until(|| log.lock_state().waiters > 0);
+        let deletion = begin(|log| log.delete().is_ok());
+        until(|| log.lock_state().pending.is_empty());
+        drop(busy);
+        let long = Duration::from_secs(20);
+        assert_eq!(retention.recv_timeout(long), Ok(true));
+        assert_eq!(deletion.recv_timeout(long), Ok(true));
+    }
 }
