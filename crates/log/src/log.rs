@@ -61,8 +61,11 @@ pub struct Log {
     progress: Condvar,
     on_written: RwLock<Option<Arc<OnWritten>>>,
     is_log_start_known: AtomicBool,
-    /// `partition.metadata` is on the device; it need not be before the first flush.
-    is_identity_durable: AtomicBool,
+    /// How often files were made here that the device may not know by name; once at the beginning.
+    names_made: AtomicU64,
+    /// How many of these times are on the device. 0 also when `partition.metadata` may not be: it need not
+    /// be before the first flush.
+    names_durable: AtomicU64,
     me: Weak<Log>,
 }
 
@@ -103,7 +106,8 @@ impl Log {
             progress: Condvar::new(),
             on_written: RwLock::new(None),
             is_log_start_known: AtomicBool::new(parts.is_log_start_known),
-            is_identity_durable: AtomicBool::new(false),
+            names_made: AtomicU64::new(1),
+            names_durable: AtomicU64::new(0),
             me: me.clone(),
         })
     }

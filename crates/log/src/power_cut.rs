@@ -33,8 +33,8 @@ impl Luck {
     }
 }
 
-/// Three ways to be durable: by each record, by flushes and rolls, and compacted.
-const NAMES: [&str; 3] = ["acked", "plain", "table"];
+/// Four ways to be durable: by each record, by flushes and rolls, compacted, and by every third record.
+const NAMES: [&str; 4] = ["acked", "plain", "table", "counted"];
 /// Those that write transactions.
 const PRODUCERS: [i64; 2] = [7, 8];
 
@@ -50,6 +50,10 @@ fn config(name: &str) -> LogConfig {
     match name {
         "acked" => LogConfig {
             flush_messages: 1,
+            ..base
+        },
+        "counted" => LogConfig {
+            flush_messages: 3,
             ..base
         },
         "table" => LogConfig {
@@ -101,7 +105,7 @@ struct Life {
     root: TempDir,
     dir: Option<Arc<LogDir>>,
     logs: Vec<Arc<Log>>,
-    done: [Done; 3],
+    done: [Done; 4],
     luck: Luck,
     values: usize,
 }
@@ -202,7 +206,7 @@ impl Life {
     }
 
     fn step(&mut self) {
-        let which = self.luck.below(3);
+        let which = self.luck.below(NAMES.len());
         let log = Arc::clone(&self.logs[which]);
         match self.luck.below(33) {
             0..10 => {
@@ -231,6 +235,13 @@ impl Life {
             }
             _ => self.reopen(),
         }
+        // Below it everything is on the device (L-27).
+        for (name, log) in NAMES.iter().zip(&self.logs) {
+            let flushed = log.recovery_point();
+            if flushed > 0 {
+                journal::mark(self.root.path(), name, flushed);
+            }
+        }
     }
 
     fn reopen(&mut self) {
@@ -255,7 +266,7 @@ impl Life {
         assert_eq!(found, ends); // a process that ends loses nothing that it wrote
     }
 
-    fn end(mut self) -> (Vec<Op>, [Done; 3], TempDir) {
+    fn end(mut self) -> (Vec<Op>, [Done; 4], TempDir) {
         self.logs.clear();
         self.dir = None;
         (journal::end(self.root.path()), self.done, self.root)
@@ -312,7 +323,7 @@ fn table<'h>(
 fn check(
     root: &Path,
     ops: &[Op],
-    done: &[Done; 3],
+    done: &[Done; 4],
     at: usize,
     luck: &mut dyn FnMut(usize) -> usize,
 ) {

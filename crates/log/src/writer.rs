@@ -261,7 +261,7 @@ fn flush_if_due(log: &Log, file: &File, target: &Target, end: Offset) -> Result<
     if target.has_unflushed_aborts {
         log.flush_transaction_index(target.base)?;
     }
-    if target.position == 0 || target.has_unflushed_aborts {
+    if target.has_unflushed_aborts || !log.are_names_durable() {
         log.flush_names()?;
     }
     if target.has_unflushed_aborts
@@ -397,6 +397,7 @@ fn roll_files(dir: &DirShared, log: &Arc<Log>, roll: &RollItem) -> Result<(), Lo
     dir.files
         .spare(|| sys::replace_file(&snapshot, &roll.producer_snapshot, false))?;
     log.open_file(roll.base, SegmentFile::Log, true)?;
+    log.name_made();
     let mut state = log.lock_state();
     state.writing = roll.base;
     log.wake_waiters(&state);

@@ -119,14 +119,26 @@ impl Log {
     /// Makes durable what a flushed record is found by: the names of the files, the folder's own, and
     /// whose folder it is.
     pub(crate) fn flush_names(&self) -> Result<(), LogError> {
-        if !self.is_identity_durable.load(Ordering::Acquire) {
+        let made = self.names_made.load(Ordering::Acquire);
+        if self.names_durable.load(Ordering::Acquire) == 0 {
             let path = self.folder.join(partition_metadata::FILE_NAME);
             let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
             flushed.map_err(|e| LogError::io("flush", path, e))?;
-            self.is_identity_durable.store(true, Ordering::Release);
         }
         sys::sync_folder(&SegmentFile::Log.path(&self.folder, 0))?;
-        sys::sync_folder(&self.folder)
+        sys::sync_folder(&self.folder)?;
+        self.names_durable.fetch_max(made, Ordering::Release);
+        Ok(())
+    }
+
+    /// Notes that a file was made whose name a flush must cover.
+    pub(crate) fn name_made(&self) {
+        self.names_made.fetch_add(1, Ordering::Release);
+    }
+
+    /// True when there is nothing for [`Log::flush_names`] to do.
+    pub(crate) fn are_names_durable(&self) -> bool {
+        self.names_durable.load(Ordering::Acquire) == self.names_made.load(Ordering::Acquire)
     }
 
     /// Drops what the writer has not written, because it never will be, and what is in memory. The
