@@ -1,6 +1,6 @@
 //! What the logs of one directory share: queue, files, fault, background thread (L-27, DESIGN §3).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,9 +63,10 @@ impl WriteQueue {
     }
 }
 
-/// Entries of the checkpoint files, by partition.
+/// The partitions that could not be loaded, and their entries of the checkpoint files.
 #[derive(Debug, Default)]
 pub(crate) struct KeptOffsets {
+    pub(crate) partitions: HashSet<TopicPartition>,
     pub(crate) recovery: HashMap<TopicPartition, Offset>,
     pub(crate) log_start: HashMap<TopicPartition, Offset>,
     pub(crate) high_watermark: HashMap<TopicPartition, Offset>,
@@ -74,6 +75,7 @@ pub(crate) struct KeptOffsets {
 
 impl KeptOffsets {
     pub(crate) fn forget(&mut self, partition: &TopicPartition) {
+        self.partitions.remove(partition);
         self.recovery.remove(partition);
         self.log_start.remove(partition);
         self.high_watermark.remove(partition);
@@ -99,7 +101,7 @@ pub(crate) struct DirShared {
     /// The file system takes reservations.
     pub(crate) can_reserve: AtomicBool,
     pub(crate) logs: RwLock<HashMap<TopicPartition, Arc<Log>>>,
-    /// Checkpointed offsets of partitions that could not be loaded: their entries must stay.
+    /// Partitions that could not be loaded: their checkpointed offsets must stay.
     pub(crate) kept: Mutex<KeptOffsets>,
     /// Text of each checkpoint file as it was written last.
     checkpoints: Mutex<HashMap<&'static str, String>>,
@@ -178,7 +180,8 @@ impl DirShared {
         }
     }
 
-    /// As [`DirShared::go_offline`], from an error of a step on one file.
+    /// As [`DirShared::go_offline`], from an error of a step on one file. That the directory is stopped is
+    /// no fault.
     pub(crate) fn fail(&self, error: LogError) {
         match error {
             LogError::Io {
@@ -189,7 +192,7 @@ impl DirShared {
                 let source = io::Error::new(source.kind(), source);
                 self.go_offline(operation, path, source);
             }
-            LogError::Storage(_) => {}
+            LogError::Storage(_) | LogError::Closed => {}
             other => {
                 let source = io::Error::other(other.to_string());
                 self.go_offline("use", self.path.to_path_buf(), source);
@@ -227,10 +230,13 @@ impl DirShared {
         offset_of: impl Fn(&Log) -> Option<Offset>,
         kept: impl Fn(&KeptOffsets) -> &HashMap<TopicPartition, Offset>,
     ) -> Result<(), LogError> {
+        let logs; // let go of after the lock: with the last handle of a log the directory's may go
         // Held while they are collected: whoever writes later must not know less.
         let mut written = self.checkpoints.lock();
-        let of_log = |log: Arc<Log>| Some((log.partition().clone(), offset_of(&log)?));
-        let mut found: Vec<_> = self.all_logs().into_iter().filter_map(of_log).collect();
+        self.check_running()?;
+        logs = self.all_logs();
+        let of_log = |log: &Arc<Log>| Some((log.partition().clone(), offset_of(log)?));
+        let mut found: Vec<_> = logs.iter().filter_map(of_log).collect();
         found.extend(entries(kept(&self.kept.lock())));
         let text = checkpoint::encode(&mut found);
         if written.get(name) == Some(&text) {
@@ -247,7 +253,11 @@ impl DirShared {
 
     /// Ends the threads and wakes who waits for them.
     pub(crate) fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Release);
+        {
+            // None is written from here on: it would be empty, and stand behind the clean marker.
+            let _not_meanwhile = self.checkpoints.lock();
+            self.is_stopped.store(true, Ordering::Release);
+        }
         self.queue.stop();
         self.janitor.stop();
         let logs = std::mem::take(&mut *self.logs.write());

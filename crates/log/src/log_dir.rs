@@ -254,17 +254,15 @@ impl LogDir {
         if self.shared.logs.read().contains_key(partition) {
             return Err(LogError::AlreadyExists(partition.clone()));
         }
-        self.shared.kept.lock().forget(partition);
         let folder = self.path().join(partition.to_string());
         let target = self.path().join(marked_name(partition, "delete"));
         match sys::rename(&folder, &target) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(LogError::io("rename", folder, e)),
-            Ok(()) => {
-                self.shared.janitor.add(Chore::RemoveFolder(target), 0);
-                Ok(())
-            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(LogError::io("rename", folder, e)),
+            Ok(()) => self.shared.janitor.add(Chore::RemoveFolder(target), 0),
         }
+        self.shared.kept.lock().forget(partition);
+        Ok(())
     }
 
     /// Writes the recovery point, log start offset and high watermark checkpoints if anything in
@@ -278,7 +276,8 @@ impl LogDir {
 
     /// Ends cleanly: everything appended is written and flushed, indexes and snapshots are
     /// complete, and the marker that spares the next start its recovery is written, unless
-    /// something failed. Everything in the directory fails afterwards. Blocks.
+    /// something failed, or a partition could not be loaded. Everything in the directory fails
+    /// afterwards. Blocks.
     pub fn close(&self) -> Result<(), LogError> {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -301,9 +300,24 @@ impl LogDir {
         }
         changed.iter().for_each(|log| log.closed_on_device());
         self.shared.write_checkpoints()?;
+        self.put_clean_marker()
+    }
+
+    /// Vouches for everything in the directory: the next start trusts it.
+    fn put_clean_marker(&self) -> Result<(), LogError> {
+        let unloaded = self.shared.kept.lock().partitions.len();
+        if unloaded > 0 {
+            // Repaired until then, they must be recovered; the others end at their recovery points.
+            tracing::warn!(
+                dir = %self.path().display(), unloaded,
+                "no marker of a clean stop: some partitions could not be loaded"
+            );
+            return Ok(());
+        }
         if let Err(error) = StopSummary::of(&self.shared.all_logs()).write(self.path()) {
             tracing::warn!(%error, "the next start looks at every segment");
         }
+        self.shared.check_online()?; // what failed meanwhile may not be on the device
         meta_properties::put_clean_marker(self.path())
     }
 
@@ -352,5 +366,79 @@ impl fmt::Debug for LogDir {
         f.debug_struct("LogDir")
             .field("path", &self.path())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strandline_types::{Offset, TopicName};
+
+    use super::*;
+    use crate::testing::BatchSpec;
+
+    fn open(folder: &Path) -> Arc<LogDir> {
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        LogDir::open(folder, options).unwrap()
+    }
+
+    fn create(dir: &LogDir) -> Arc<Log> {
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig::default();
+        dir.create_log(partition, TopicId::random(), config)
+            .unwrap()
+    }
+
+    // L-20
+    #[test]
+    fn a_fault_that_comes_during_the_stop_is_not_followed_by_the_marker() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = open(folder.path());
+        create(&dir);
+        dir.close_files().unwrap();
+        let source = std::io::ErrorKind::StorageFull.into();
+        dir.shared.go_offline("flush", folder.path().into(), source);
+        assert!(matches!(dir.put_clean_marker(), Err(LogError::Storage(_))));
+        drop(dir);
+        assert!(!open(folder.path()).was_closed_cleanly());
+    }
+
+    // L-20: the recovery points behind a clean marker are trusted, and those that are missing are 0
+    #[test]
+    fn nothing_is_checkpointed_behind_the_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = open(folder.path());
+        create(&dir);
+        dir.close().unwrap();
+        let path = folder.path().join(crate::checkpoint::RECOVERY_POINT);
+        let before = fs::read_to_string(&path).unwrap();
+        // One that looked whether the directory is stopped a moment before it was.
+        assert!(matches!(
+            dir.shared.write_checkpoints(),
+            Err(LogError::Closed)
+        ));
+        assert_eq!(fs::read_to_string(&path).unwrap(), before);
+        assert!(!dir.is_offline());
+    }
+
+    // L-27: one directory that fails leaves the memory of all to the others
+    #[test]
+    fn the_tails_of_a_directory_that_failed_are_empty() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let budget = TailBudget::new(1 << 20);
+        let dirs = folders.each_ref().map(|folder| {
+            let options = LogDirOptions::new("c", BrokerId(1), Arc::clone(&budget));
+            LogDir::open(folder.path(), options).unwrap()
+        });
+        let logs = dirs.each_ref().map(|dir| create(dir));
+        for log in &logs {
+            let batch = BatchSpec::default().build();
+            log.append_as_leader(batch, 0, 0).unwrap();
+        }
+        let both = budget.used_bytes();
+        let source = std::io::ErrorKind::StorageFull.into();
+        let path = folders[0].path().into();
+        dirs[0].shared.go_offline("write", path, source);
+        assert_eq!(budget.used_bytes() * 2, both);
+        assert!(logs[1].read(0, 1, Offset::MAX, true).is_ok());
     }
 }

@@ -9,7 +9,7 @@ use strandline_log::{LogConfig, LogDir, LogDirOptions, LogError, TailBudget};
 use strandline_types::{BrokerId, Offset, TopicId, TopicName, TopicPartition};
 use tempfile::TempDir;
 
-use crate::support::{Fixture, Spec, bytes_of, small};
+use crate::support::{Fixture, Spec, bytes_of, partition, small};
 
 fn filled(batches: usize) -> Fixture {
     let fixture = Fixture::new(small(), 0);
@@ -203,6 +203,46 @@ fn a_clean_end_leaves_complete_files() {
     fixture.crash();
     fixture.load();
     assert!(!fixture.dir().was_closed_cleanly());
+}
+
+// L-20: a clean stop vouches for no partition that could not be loaded
+#[test]
+fn what_could_not_be_loaded_is_recovered_when_it_was_repaired() {
+    let mut fixture = filled(30);
+    let last = fixture.segment_files().pop().unwrap();
+    fixture.crash();
+    let metadata = fixture.folder().join("partition.metadata");
+    let whole = fs::read(&metadata).unwrap();
+    fs::write(&metadata, "nonsense").unwrap();
+    assert!(fixture.try_load().is_err());
+    let other = TopicPartition::new(TopicName::new("ships").unwrap(), 0);
+    let log = fixture
+        .dir()
+        .create_log(other.clone(), fixture.topic_id, small());
+    fixture.set_log(log.unwrap());
+    fixture.put(Spec::default().build());
+    fixture.close();
+    // It was not stopped cleanly: its last batch did not reach the device as a whole.
+    fs::write(&metadata, whole).unwrap();
+    let path = fixture.file(last, "log");
+    let mut bytes = fs::read(&path).unwrap();
+    *bytes.iter_mut().nth_back(4).unwrap() ^= 1;
+    fs::write(&path, bytes).unwrap();
+    fixture.load();
+    assert!(!fixture.dir().was_closed_cleanly());
+    assert_eq!(
+        fixture.dir().log(&partition()).unwrap().log_end_offset(),
+        58
+    );
+    // The others are not gone through.
+    assert_eq!(fixture.dir().log(&other).unwrap().recovery_point(), 1);
+    fixture.crash();
+    fs::write(&metadata, "nonsense").unwrap();
+    assert!(fixture.try_load().is_err());
+    fixture.dir().delete_unloaded(&partition()).unwrap();
+    fixture.close();
+    fixture.open_dir();
+    assert!(fixture.dir().was_closed_cleanly());
 }
 
 // L-20: batches in the middle of a segment are not read: not after a clean end, and not below the recovery

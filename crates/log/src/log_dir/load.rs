@@ -87,6 +87,7 @@ impl LogDir {
         drop(logs);
         let mut kept = self.shared.kept.lock();
         for FailedLog { partition, .. } in &loaded.failed {
+            kept.partitions.insert(partition.clone());
             let keep = |from: &OffsetMap, to: &mut HashMap<TopicPartition, Offset>| {
                 if let Some(offset) = from.get(partition) {
                     to.insert(partition.clone(), *offset);
