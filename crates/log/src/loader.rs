@@ -184,6 +184,7 @@ fn load_segments(request: &LoadRequest<'_>, bases: &[Offset]) -> Result<LoadedSe
             before: &before,
             base,
             next_base,
+            later: bases.get(i + 1..).unwrap_or(&[]),
             config: &request.config,
             recovery_point: request.recovery_point,
             may_cut: is_unflushed,
@@ -194,12 +195,10 @@ fn load_segments(request: &LoadRequest<'_>, bases: &[Offset]) -> Result<LoadedSe
         producers = Some((recovered.producers, log_end));
         segments.push_back(recovered.segment);
         if let Some(reason) = recovered.cut {
-            let later = bases.get(i + 1..).unwrap_or(&[]);
             tracing::warn!(
                 partition = %request.partition, base, log_end, reason,
-                deleted_segments = later.len(), "the log was cut at its last valid batch"
+                deleted_segments = bases.len() - i - 1, "the log was cut at its last valid batch"
             );
-            tidy::remove_segments(folder, later)?;
             break;
         }
     }

@@ -3,6 +3,7 @@
 //! committed readers are told exactly what was aborted (L-20…L-27, F-30, F-31, P-60).
 
 mod history;
+mod recovery;
 
 use std::collections::BTreeMap;
 use std::path::Path;

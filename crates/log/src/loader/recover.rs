@@ -186,6 +186,8 @@ pub(super) struct Recovery<'r> {
     pub(super) before: &'r [Extent],
     pub(super) base: Offset,
     pub(super) next_base: Option<Offset>,
+    /// The segments behind it, which go when this one is cut.
+    pub(super) later: &'r [Offset],
     pub(super) config: &'r LogConfig,
     /// Nobody flushes what lies below it once more.
     pub(super) recovery_point: Offset,
@@ -219,10 +221,12 @@ impl Recovery<'_> {
             aborted.extend(entry.map_err(|e| LogError::io("read", path.clone(), e))?);
             next_offset = batch.header.next_offset();
         };
-        if let Some(reason) = &stop
-            && !self.may_cut
-        {
-            return Err(LogError::corrupt(path, reason.clone()));
+        if let Some(reason) = &stop {
+            if !self.may_cut {
+                return Err(LogError::corrupt(path, reason.clone()));
+            }
+            // Before the cut: a start that ends in between would leave them behind a hole.
+            tidy::remove_segments(self.folder, self.later)?;
         }
         // Also without a cut: blocks reserved behind the end go back.
         sys::set_len(&file, segment.size).map_err(|e| LogError::io("trim", path, e))?;

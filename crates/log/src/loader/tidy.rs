@@ -51,14 +51,18 @@ pub(super) fn segment_bases(folder: &Path) -> Result<Vec<Offset>, LogError> {
     Ok(bases.into_iter().collect())
 }
 
-/// Removes all files of these segments.
+/// Removes all files of these segments, which are ascending, from the device too; the newest first, so
+/// that half of it leaves no hole.
 pub(super) fn remove_segments(folder: &Path, bases: &[Offset]) -> Result<(), LogError> {
-    for base in bases {
+    for base in bases.iter().rev() {
         for kind in SegmentFile::ALL {
             sys::remove_if_there(&kind.path(folder, *base))?;
         }
     }
-    Ok(())
+    if bases.is_empty() {
+        return Ok(());
+    }
+    sys::sync_folder(&SegmentFile::Log.path(folder, 0))
 }
 
 /// The newest readable snapshot at or below `log_end` with its offset. Snapshots above it, damaged

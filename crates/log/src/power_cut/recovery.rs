@@ -1,0 +1,68 @@
+//! Power cuts while a start recovers a log (L-20).
+
+use super::*;
+use crate::segment::SegmentFile;
+use crate::sys;
+
+/// A log of several segments that are on the device, the second of them damaged; its base offsets.
+fn damaged(root: &Path, history: &mut History) -> Vec<Offset> {
+    let dir = open(root);
+    let (id, config) = (TopicId::random(), config("plain"));
+    let log = dir.create_log(partition("plain"), id, config).unwrap();
+    for offset in 0..40 {
+        let pair = ("k".to_owned(), format!("v{offset}-{}", "x".repeat(100)));
+        let batch = batch(std::slice::from_ref(&pair));
+        log.append_as_leader(batch, 0, 0).unwrap();
+        history.insert(offset, pair);
+    }
+    while log.written_end_offset() < log.log_end_offset() {
+        std::thread::yield_now();
+    }
+    let state = log.lock_state();
+    let bases: Vec<Offset> = state.segments.iter().map(|s| s.base_offset).collect();
+    drop(state);
+    let path = SegmentFile::Log.path(log.folder(), bases[1]);
+    drop((log, dir));
+    let file = sys::open(&path, false).unwrap();
+    let middle = file.metadata().unwrap().len() / 2;
+    sys::write_all_at(&file, &[0xee; 4], middle).unwrap();
+    sys::sync_file_system(root).unwrap();
+    bases
+}
+
+// L-20: all later segments go with what is cut off
+#[test]
+fn a_power_cut_while_a_log_is_cut_leaves_no_hole() {
+    let root = TempDir::new().unwrap();
+    let mut history = History::new();
+    journal::begin(root.path());
+    let bases = damaged(root.path(), &mut history);
+    assert!(bases.len() > 4);
+    journal::mark(root.path(), "damaged", 0);
+    let dir = open(root.path());
+    let end = load(&dir)[0].log_end_offset();
+    assert!(bases[1] < end && end < bases[2]);
+    drop(dir);
+    let ops = journal::end(root.path());
+    let is_mark = |op: &Op| matches!(op, Op::Mark("damaged", _));
+    let begun = ops.iter().position(is_mark).unwrap();
+    for at in begun..=ops.len() {
+        let mut some = Luck(at as u64);
+        let mut some = |end| some.below(end);
+        let lucks: [&mut dyn FnMut(usize) -> usize; 3] =
+            [&mut |_| 0, &mut |end| end.saturating_sub(1), &mut some];
+        for luck in lucks {
+            let target = TempDir::new().unwrap();
+            let disk = Disk::after_cut(&ops, at, luck);
+            disk.write_to(root.path(), target.path()).unwrap();
+            let dir = open(target.path());
+            let log = load(&dir).remove(0);
+            let expected: History = history.range(..log.log_end_offset()).map(own).collect();
+            assert_eq!(read(&log).0, expected, "a cut before {:?}", ops.get(at));
+        }
+    }
+}
+
+fn own((offset, pair): (&Offset, &(String, String))) -> (Offset, (String, String)) {
+    (*offset, pair.clone())
+}
