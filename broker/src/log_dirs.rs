@@ -2,7 +2,8 @@
 //! when one fails (`log.dirs`, L-27).
 //!
 //! A directory that cannot be opened, or fails later, is offline as a whole; the others serve on. What
-//! lies in it stays there: its partitions are never made anew in another one.
+//! lies in it stays there: its partitions are never made anew in another one. A new topic of an old one's name
+//! is made where there is room; what is left of the old one is set aside when its directory comes back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -116,15 +117,26 @@ impl LogDirs {
         self.open.iter().all(|dir| dir.is_offline())
     }
 
-    /// The log of a partition, in whichever directory it is.
-    pub(crate) fn log(&self, partition: &TopicPartition) -> Option<Arc<Log>> {
-        self.open.iter().find_map(|dir| dir.log(partition))
+    /// The log of a partition of this topic, in whichever directory it is; never of an older topic of
+    /// the name.
+    pub(crate) fn log(&self, partition: &TopicPartition, topic_id: TopicId) -> Option<Arc<Log>> {
+        let mut logs = self.open.iter().filter_map(|dir| dir.log(partition));
+        logs.find(|log| log.topic_id() == topic_id)
     }
 
-    /// The directory where the partition lies, or where it would be made: of those that work the one
-    /// with the fewest partitions. Errors: none works.
-    pub(crate) fn home(&self, partition: &TopicPartition) -> Result<&Arc<LogDir>, LogError> {
-        if let Some(dir) = self.open.iter().find(|dir| dir.log(partition).is_some()) {
+    /// The directory where the partition of this topic lies, or where it would be made: of those that work
+    /// the one with the fewest partitions. Errors: none works.
+    pub(crate) fn home(
+        &self,
+        partition: &TopicPartition,
+        topic_id: TopicId,
+    ) -> Result<&Arc<LogDir>, LogError> {
+        // Where an older topic's log is being deleted it is in the way; in a directory that failed it stays.
+        let holds = |dir: &LogDir| {
+            let log = dir.log(partition);
+            log.is_some_and(|log| log.topic_id() == topic_id || !dir.is_offline())
+        };
+        if let Some(dir) = self.open.iter().find(|dir| holds(dir)) {
             return Ok(dir);
         }
         let online = self.open.iter().filter(|dir| !dir.is_offline());
@@ -144,8 +156,11 @@ impl LogDirs {
     /// Writes the checkpoints of all that work; what fails is logged, and takes its directory offline.
     pub(crate) fn checkpoint(&self) {
         for dir in self.open.iter().filter(|dir| !dir.is_offline()) {
-            if let Err(error) = dir.checkpoint() {
-                tracing::error!(dir = %dir.path().display(), %error, "write checkpoints");
+            match dir.checkpoint() {
+                Ok(()) | Err(LogError::Closed) => {} // the broker is being stopped
+                Err(error) => {
+                    tracing::error!(dir = %dir.path().display(), %error, "write checkpoints");
+                }
             }
         }
     }
@@ -198,9 +213,13 @@ mod tests {
         TopicPartition::new(TopicName::new("t").unwrap(), index)
     }
 
+    fn topic() -> TopicId {
+        "AAAAAAAAAAAAAAAAAAAAAQ".parse().unwrap()
+    }
+
     fn create(dirs: &LogDirs, index: i32) -> PathBuf {
-        let home = dirs.home(&id(index)).unwrap();
-        home.create_log(id(index), TopicId::random(), LogConfig::default())
+        let home = dirs.home(&id(index), topic()).unwrap();
+        home.create_log(id(index), topic(), LogConfig::default())
             .unwrap();
         home.path().to_path_buf()
     }
@@ -223,8 +242,8 @@ mod tests {
         let mut dirs = LogDirs::open(&paths, &options()).unwrap();
         assert_eq!(load(&mut dirs).unwrap().logs.len(), 6);
         for (index, home) in (0..).zip(&homes) {
-            assert_eq!(dirs.home(&id(index)).unwrap().path(), home);
-            assert_eq!(dirs.log(&id(index)).unwrap().log_dir(), home);
+            assert_eq!(dirs.home(&id(index), topic()).unwrap().path(), home);
+            assert_eq!(dirs.log(&id(index), topic()).unwrap().log_dir(), home);
         }
     }
 
@@ -247,6 +266,38 @@ mod tests {
             found,
             Err(LogDirsError::Log(LogError::WrongCluster { .. }))
         ));
+    }
+
+    // L-27, X-58
+    #[test]
+    fn a_new_topic_of_the_name_does_not_need_the_directory_that_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| folder.path().join(name));
+        let dirs = LogDirs::open(&paths, &options()).unwrap();
+        let (old, new) = (create(&dirs, 0), TopicId::random());
+        // While its directory works, the old one is in the way until it is deleted.
+        assert_eq!(dirs.home(&id(0), new).unwrap().path(), old);
+        let obstacle = old.join("recovery-point-offset-checkpoint.tmp");
+        std::fs::create_dir(&obstacle).unwrap();
+        dirs.checkpoint();
+        assert_eq!((dirs.offline_count(), dirs.is_offline()), (1, false));
+        assert_eq!(dirs.home(&id(0), topic()).unwrap().path(), old);
+        let home = dirs.home(&id(0), new).unwrap().path().to_path_buf();
+        assert_ne!(home, old);
+        assert!(dirs.log(&id(0), new).is_none());
+        let dir = dirs.home(&id(0), new).unwrap();
+        dir.create_log(id(0), new, LogConfig::default()).unwrap();
+        assert_eq!(dirs.home(&id(0), new).unwrap().path(), home);
+        assert_eq!(dirs.log(&id(0), new).unwrap().log_dir(), home);
+        dirs.close();
+        drop(dirs);
+        std::fs::remove_dir(obstacle).unwrap();
+        // The old one is a stray at the next start.
+        let mut dirs = LogDirs::open(&paths, &options()).unwrap();
+        let known = |_: &TopicPartition, id: TopicId| (id == new).then(LogConfig::default);
+        let loaded = dirs.load(&known).unwrap();
+        assert_eq!(loaded.strays, [old.join("t-0")]);
+        assert_eq!(loaded.logs[0].log_dir(), home);
     }
 
     #[test]

@@ -343,12 +343,8 @@ impl ReplicaManager {
         if self.broken.lock().contains(&id) {
             return Err(ErrorCode::KafkaStorageError);
         }
-        // Loaded at start, or left by what this broker hosted before; never of an older topic of
-        // the name.
-        let local = self
-            .log_dirs
-            .log(&id)
-            .filter(|log| log.topic_id() == topic.id());
+        // Loaded at start, or left by what this broker hosted before.
+        let local = self.log_dirs.log(&id, topic.id());
         if local.is_none() && self.may_lie_in_lost_dir() {
             tracing::error!(partition = %id, "not found, and a log directory is offline: offline too");
             self.broken.lock().insert(id);
@@ -363,7 +359,7 @@ impl ReplicaManager {
             Some(log) => log,
             None => self
                 .log_dirs
-                .home(&id)
+                .home(&id, topic.id())
                 .and_then(|dir| dir.create_log(id.clone(), topic.id(), log_config))
                 .map_err(|e| {
                     tracing::error!(partition = %id, error = %e, "create log");

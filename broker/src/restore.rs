@@ -74,8 +74,8 @@ pub(crate) fn open_log(
     config: LogConfig,
     start: Option<RemoteStart>,
 ) -> Result<Arc<Log>, LogError> {
-    let dir = dirs.home(id)?;
-    match (dir.log(id), start) {
+    let dir = dirs.home(id, topic_id)?;
+    match (dirs.log(id, topic_id), start) {
         (Some(log), Some(start)) if log.log_end_offset() < start.next_offset => {
             let (local, tiered) = (log.log_end_offset(), start.next_offset);
             tracing::warn!(partition = %id, local, tiered, "the bucket is ahead of the disk");
@@ -198,7 +198,7 @@ mod tests {
                 LogDirs::open(&[folder.path().to_path_buf()], &options).unwrap()
             };
             let dirs = open();
-            let made = dirs.home(&id).unwrap();
+            let made = dirs.home(&id, topic_id).unwrap();
             made.create_log_at(id.clone(), topic_id, config.clone(), &start(40, 1000))
                 .unwrap();
             dirs.close();
