@@ -44,7 +44,8 @@ pub struct CleanerOptions {
     pub io_buffer_bytes: usize,
     /// Bytes that all threads together read and write in a second (`io.max.bytes.per.second`).
     pub max_bytes_per_second: f64,
-    /// A batch that decompresses to more than this, in bytes, stays as it is, and so do older records of its keys.
+    /// A batch that decompresses to more than this, in bytes, stays as it is, and so do older records of its
+    /// keys, and all tombstones behind it.
     pub max_decompressed_bytes: usize,
 }
 

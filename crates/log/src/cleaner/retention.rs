@@ -12,6 +12,8 @@ pub(crate) struct BatchFacts {
     pub(crate) is_last_of_producer: bool,
     /// It ends where the round ends.
     pub(crate) is_last_of_round: bool,
+    /// A batch before it could not be looked into: it may hold any key.
+    pub(crate) is_behind_unread: bool,
 }
 
 /// What becomes of a batch.
@@ -23,6 +25,8 @@ pub(crate) struct BatchFate {
     pub(crate) stays_empty: bool,
     /// It is a marker that nothing needs: it gets its delete horizon now, if it has none (L-43).
     pub(crate) is_orphan_marker: bool,
+    /// The horizon of its tombstones is not reached, or something that they hide may be left before them.
+    pub(crate) keeps_tombstones: bool,
 }
 
 pub(crate) fn batch_fate(header: &BatchHeader, facts: BatchFacts, now_ms: i64) -> BatchFate {
@@ -32,25 +36,24 @@ pub(crate) fn batch_fate(header: &BatchHeader, facts: BatchFacts, now_ms: i64) -
         drops_all: facts.is_discardable && (!is_control || is_past_horizon),
         stays_empty: facts.is_last_of_producer || facts.is_last_of_round,
         is_orphan_marker: facts.is_discardable && is_control,
+        keeps_tombstones: !is_past_horizon || facts.is_behind_unread,
     }
 }
 
 /// Whether a record with data stays. `newest` is the newest offset of its key in the range that
 /// was looked at, which ends at `latest` (inclusive).
 pub(crate) fn record_stays(
-    header: &BatchHeader,
+    fate: BatchFate,
     record: &KeyedRecord<'_>,
     newest: impl FnOnce(&[u8]) -> Option<Offset>,
     latest: Offset,
-    now_ms: i64,
 ) -> bool {
     if record.offset > latest {
         return true;
     }
     // Without a key it can never be replaced, so it never belongs here.
     let Some(key) = record.key else { return false };
-    let is_kept_tombstone = header.delete_horizon_ms().is_none_or(|h| now_ms < h);
-    (record.has_value || is_kept_tombstone) && newest(key).is_none_or(|n| record.offset >= n)
+    (record.has_value || fate.keeps_tombstones) && newest(key).is_none_or(|n| record.offset >= n)
 }
 
 #[cfg(test)]
@@ -107,7 +110,7 @@ mod tests {
             let facts = BatchFacts {
                 is_last_of_producer,
                 is_last_of_round,
-                is_discardable: true,
+                ..facts(true)
             };
             let expected = is_last_of_producer || is_last_of_round;
             assert_eq!(batch_fate(&data(), facts, 0).stays_empty, expected);
@@ -123,7 +126,8 @@ mod tests {
             has_value,
         };
         let stays = |header: &BatchHeader, record, newest, now| {
-            record_stays(header, &record, |_| newest, 50, now)
+            let fate = batch_fate(header, BatchFacts::default(), now);
+            record_stays(fate, &record, |_| newest, 50)
         };
         let key = Some(&b"k"[..]);
         assert!(stays(&data(), record(7, key, true), None, 0)); // not in the dirty part

@@ -52,6 +52,8 @@ struct Pass<'r> {
     map: &'r OffsetMap,
     transactions: CleanedTransactions,
     producers: HashMap<ProducerId, LastOfProducer>,
+    /// It met a batch that is too large to be looked into, and stays.
+    has_unread: bool,
 }
 
 /// Segments that become one.
@@ -121,6 +123,7 @@ impl<'r> Round<'r> {
             map: &map,
             transactions: CleanedTransactions::new(aborted),
             producers,
+            has_unread: false,
         };
         self.clean(&segments, end, pass)?;
         self.log.set_cleaned_to(end)?;
@@ -314,6 +317,7 @@ impl<'r> Round<'r> {
             is_discardable,
             is_last_of_producer: pass.is_last_of_producer(&header),
             is_last_of_round: header.last_offset() == pass.map.latest(),
+            is_behind_unread: pass.has_unread,
         };
         let fate = batch_fate(&header, facts, self.now_ms);
         let compacted = if fate.drops_all {
@@ -325,14 +329,12 @@ impl<'r> Round<'r> {
             };
             let horizon = header.delete_horizon_ms().is_none().then_some(horizon);
             let Some(open) = self.open(batch.clone())? else {
+                pass.has_unread = true;
                 return Ok((Output::Same, aborted));
             };
             let (map, latest) = (pass.map, pass.map.latest());
             let compacted = open.compact(
-                |record| {
-                    is_control
-                        || record_stays(&header, record, |key| map.get(key), latest, self.now_ms)
-                },
+                |record| is_control || record_stays(fate, record, |key| map.get(key), latest),
                 horizon,
             );
             compacted.map_err(|e| self.damaged(&header, &e))?

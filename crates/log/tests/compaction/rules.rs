@@ -558,6 +558,34 @@ fn a_batch_beyond_the_limit_stays_and_the_others_are_cleaned() {
     assert_eq!(table(&left)["c"], "2");
 }
 
+// L-41, L-43: the tombstone is all that says that what may be in the large batch is deleted
+#[test]
+fn a_tombstone_behind_a_batch_beyond_the_limit_stays() {
+    let fixture = Fixture::new(compacted(), 0);
+    let large = "x".repeat(10_000);
+    fixture.put(keyed(&[("b", Some("1"))]));
+    fixture.put(keyed(&[("b", None)]));
+    let records = [("a", Some(large.as_str())), ("c", Some("1"))];
+    fixture.put(batch_of(&records, Compression::Zstd, None, false));
+    fixture.put(keyed(&[("a", None)]));
+    fixture.put(keyed(&[("z", Some("1"))]));
+    fixture.log().roll(0).unwrap();
+    fixture.sealed();
+    let cleaner = LogCleaner::new(CleanerOptions {
+        max_decompressed_bytes: 5_000,
+        ..CleanerOptions::default()
+    });
+    let clean_at = |now_ms| cleaner.clean_dirtiest(std::slice::from_ref(fixture.log()), now_ms);
+    clean_at(0).unwrap();
+    assert_eq!(offsets(&uncommitted(fixture.log(), 0)), [1, 2, 3, 4, 5]);
+    fixture.put(keyed(&[("z", Some("2"))]));
+    fixture.log().roll(0).unwrap();
+    fixture.sealed();
+    clean_at(10_000).unwrap();
+    // Behind the horizon: the one of `b` lies before the batch, and goes.
+    assert_eq!(offsets(&uncommitted(fixture.log(), 0)), [2, 3, 4, 6]);
+}
+
 // L-25, L-45: what a failed round left would void a later swap that a kill cuts off
 #[test]
 fn a_round_removes_what_earlier_ones_left() {
