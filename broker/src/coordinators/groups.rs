@@ -87,10 +87,15 @@ impl GroupCoordinators {
         if shards.by_partition.contains_key(&index) {
             return;
         }
-        let metadata = self.metadata.clone();
+        // What is not there now is older than all that will be read, even if a topic of its name is
+        // created while that is read (G-61); later deletions come to `on_topics_deleted`.
+        let image = self.metadata.image();
         let start = move |shard: &Arc<Shard>, loader: Loader| {
+            let mut gone = loader.topics_with_offsets();
+            gone.retain(|topic| image.topics().by_name(topic).is_none());
+            let gone: Vec<String> = gone.into_iter().collect();
+            shard.call(|machine, now_ms| machine.on_topics_deleted(&gone, now_ms));
             shard.call(|machine, now_ms| machine.start(loader, now_ms));
-            forget_deleted_topics(shard, &metadata);
         };
         let shard = Shard::start(
             Arc::clone(partition),
@@ -203,14 +208,4 @@ impl GroupCoordinators {
         }
         Ok(out)
     }
-}
-
-/// Topics that were deleted while nobody coordinated here (G-61).
-fn forget_deleted_topics(shard: &Arc<Shard>, metadata: &Metadata) {
-    let image = metadata.image();
-    shard.call(|machine, now_ms| {
-        let mut gone = machine.topics_with_offsets();
-        gone.retain(|topic| image.topics().by_name(topic).is_none());
-        machine.on_topics_deleted(&gone.into_iter().collect::<Vec<_>>(), now_ms)
-    });
 }

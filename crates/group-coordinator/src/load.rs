@@ -2,7 +2,7 @@
 //!
 //! Rules: G-62, G-71, T-43, section 4.3 (unknown key versions are ignored).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::classic::ClassicGroup;
@@ -125,6 +125,17 @@ impl Loader {
     /// Records with key versions that are not understood.
     pub fn ignored_count(&self) -> u64 {
         self.ignored_count
+    }
+
+    /// Every topic that has an offset in some group: those that did not exist any more when the
+    /// loading began belong into [`GroupShard::on_topics_deleted`](crate::GroupShard::on_topics_deleted)
+    /// before the start.
+    pub fn topics_with_offsets(&self) -> BTreeSet<String> {
+        let topics = self
+            .groups
+            .values()
+            .flat_map(|group| group.offsets.topics());
+        topics.map(|topic| topic.to_string()).collect()
     }
 
     pub(crate) fn finish(self) -> Groups {

@@ -52,6 +52,8 @@ pub struct GroupShard {
     ids: Box<dyn IdSource>,
     /// Groups with offsets that wait for the producer's marker.
     open_transactions: BTreeMap<ProducerId, BTreeSet<Arc<str>>>,
+    /// Topics that were deleted while this loads: what is read may hold their offsets (G-61).
+    deleted_while_loading: BTreeSet<String>,
 }
 
 impl fmt::Debug for GroupShard {
@@ -77,11 +79,15 @@ impl GroupShard {
             staged: Staged::default(),
             ids,
             open_transactions: BTreeMap::new(),
+            deleted_while_loading: BTreeSet::new(),
         }
     }
 
-    /// Takes over with what was loaded; every member gets a fresh session timeout (G-71).
+    /// Takes over with what was loaded, but for the offsets of topics that were deleted meanwhile
+    /// (G-61); every member gets a fresh session timeout (G-71).
     pub fn start(&mut self, loader: Loader, now_ms: i64) -> Effects {
+        let deleted = std::mem::take(&mut self.deleted_while_loading);
+        let deleted: Vec<String> = deleted.into_iter().collect();
         let mut effects = self.unload();
         self.phase = Phase::Active;
         self.staged.go_on_at(loader.position());
@@ -100,6 +106,7 @@ impl GroupShard {
             }
             prepare_if_too_large(classic, &mut context);
         }
+        self.remove_offsets_of(&deleted, now_ms, &mut effects);
         self.finish(effects)
     }
 
@@ -123,6 +130,7 @@ impl GroupShard {
         }
         self.timers.clear();
         self.open_transactions.clear();
+        self.deleted_while_loading.clear();
         self.phase = Phase::NotCoordinator;
         self.finish(effects)
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::GroupShard;
+use super::{GroupShard, Phase};
 use crate::classic::ClassicGroup;
 use crate::context::Context;
 use crate::error::GroupError;
@@ -156,10 +156,25 @@ impl GroupShard {
         }
     }
 
-    /// Topics are gone: their offsets must not greet a topic of the same name (G-61).
+    /// Topics are gone: their offsets must not greet a topic of the same name (G-61). A shard that
+    /// loads does it when it starts.
     pub fn on_topics_deleted(&mut self, names: &[String], now_ms: i64) -> Effects {
         let mut effects = Effects::default();
-        let (groups, mut context) = self.split(now_ms, &mut effects);
+        if self.phase == Phase::Loading {
+            self.deleted_while_loading.extend(names.iter().cloned());
+        } else {
+            self.remove_offsets_of(names, now_ms, &mut effects);
+        }
+        self.finish(effects)
+    }
+
+    pub(super) fn remove_offsets_of(
+        &mut self,
+        names: &[String],
+        now_ms: i64,
+        effects: &mut Effects,
+    ) {
+        let (groups, mut context) = self.split(now_ms, effects);
         for group in groups.values() {
             let keys: Vec<_> = names
                 .iter()
@@ -169,7 +184,6 @@ impl GroupShard {
                 remove_offsets(group, &mut context, keys, || Removal::TopicDeleted);
             }
         }
-        self.finish(effects)
     }
 
     /// The scan of G-60. A group that is Empty and has no offset left goes with its last ones.

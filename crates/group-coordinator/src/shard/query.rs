@@ -2,8 +2,6 @@
 //!
 //! Rules: G-55…G-58, G-80…G-82.
 
-use std::collections::BTreeSet;
-
 use super::{GroupShard, Phase};
 use crate::error::GroupError;
 use crate::offsets::GroupOffsets;
@@ -70,16 +68,6 @@ impl GroupShard {
         Ok(groups
             .filter(|group| passes(&filter.states, group.state.as_str()))
             .collect())
-    }
-
-    /// Every topic that has an offset in some group: after loading, those that do not exist any
-    /// more belong into [`Self::on_topics_deleted`].
-    pub fn topics_with_offsets(&self) -> BTreeSet<String> {
-        let topics = self
-            .groups
-            .values()
-            .flat_map(|group| group.offsets.topics());
-        topics.map(|topic| topic.to_string()).collect()
     }
 
     fn check_active(&self) -> Result<(), GroupError> {

@@ -26,7 +26,7 @@ fn an_empty_group_is_deleted_with_its_offsets() {
             .unwrap()
             .is_empty()
     );
-    assert!(loaded.topics_with_offsets().is_empty());
+    assert!(bench.loader().topics_with_offsets().is_empty());
 }
 
 // G-59: the deletion is not told before it is in the log; if it fails the group is back.
@@ -63,7 +63,7 @@ fn a_deletion_takes_commits_under_way() {
     assert!(bench.is_answered(commit_id));
     assert_eq!(bench.reply(id), Reply::DeleteGroup(Ok(())));
     assert!(!bench.group_exists());
-    assert!(bench.loaded().topics_with_offsets().is_empty());
+    assert!(bench.loader().topics_with_offsets().is_empty());
 }
 
 // G-59: a group that only handed out ids is deleted without a write.

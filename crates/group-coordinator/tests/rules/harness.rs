@@ -88,7 +88,7 @@ impl Bench {
         id
     }
 
-    fn carry_out(&mut self, effects: Effects) {
+    pub(crate) fn carry_out(&mut self, effects: Effects) {
         for (id, reply) in effects.replies {
             assert!(
                 self.unanswered.remove(&id),
@@ -180,6 +180,13 @@ impl Bench {
 
     /// A second shard with the state of the log.
     pub(crate) fn loaded(&self) -> GroupShard {
+        let mut shard = new_shard(&self.config, u128::from(self.last_id + 1) << 32);
+        shard.start(self.loader(), self.now_ms);
+        shard
+    }
+
+    /// What is read of the log.
+    pub(crate) fn loader(&self) -> Loader {
         let mut loader = Loader::new();
         for batch in &self.batches {
             match batch {
@@ -198,9 +205,7 @@ impl Bench {
                 AppendBatch::Marker(end) => loader.feed_marker(end.producer.id, end.committed),
             }
         }
-        let mut shard = new_shard(&self.config, u128::from(self.last_id + 1) << 32);
-        shard.start(loader, self.now_ms);
-        shard
+        loader
     }
 
     pub(crate) fn is_answered(&self, id: RequestId) -> bool {

@@ -384,6 +384,30 @@ fn a_deleted_topic_is_forgotten_in_any_case() {
     assert_eq!(bench.fetch("t", 0).offset, -1);
 }
 
+// G-61: created again before its offsets were read, a topic must not inherit them either.
+#[test]
+fn a_topic_deleted_while_a_shard_loads_takes_its_offsets() {
+    let mut bench = Bench::new();
+    bench.send(Request::OffsetCommit(commit_all_of(&[
+        ("t", &[(0, 1)]),
+        ("u", &[(0, 2)]),
+    ])));
+    let loader = bench.loader();
+    let effects = bench.shard.begin_loading();
+    bench.carry_out(effects);
+    bench.topics_deleted(&["t"]);
+    let effects = bench.shard.start(loader, bench.now_ms);
+    bench.carry_out(effects);
+    for shard in [&bench.shard, &bench.loaded()] {
+        assert_eq!(crate::harness::fetch_from(shard, "t", 0).offset, -1);
+        assert_eq!(crate::harness::fetch_from(shard, "u", 0).offset, 2);
+    }
+    // It was about what was loaded then.
+    bench.commit(commit(-1, "", 7));
+    bench.fail_over();
+    assert_eq!(bench.fetch("t", 0).offset, 7);
+}
+
 // G-61: what a shard that was away must catch up with.
 #[test]
 fn topics_with_offsets_are_known() {
@@ -392,7 +416,7 @@ fn topics_with_offsets_are_known() {
         ("t", &[(0, 1)]),
         ("u", &[(0, 2)]),
     ])));
-    let topics: Vec<_> = bench.loaded().topics_with_offsets().into_iter().collect();
+    let topics: Vec<_> = bench.loader().topics_with_offsets().into_iter().collect();
     assert_eq!(topics, ["t", "u"]);
 }
 
