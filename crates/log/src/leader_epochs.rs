@@ -62,13 +62,23 @@ impl LeaderEpochs {
     }
 
     /// Takes what `older` knows of offsets and epochs below all of these; true when that is news.
+    /// The first epoch of these may have begun in `older`: what was rebuilt from batches knows it
+    /// only from the first batch on that is left (O-22).
     pub(crate) fn complete_with(&mut self, older: &Self) -> bool {
+        let mut is_news = false;
+        if let Some(first) = self.entries.first_mut() {
+            let same = older.entries.iter().find(|e| e.epoch == first.epoch);
+            if let Some(began) = same.filter(|e| e.start_offset < first.start_offset) {
+                first.start_offset = began.start_offset;
+                is_news = true;
+            }
+        }
         let first = self.entries.first().copied();
         let is_before = |entry: &&EpochEntry| {
             first.is_none_or(|f| entry.epoch < f.epoch && entry.start_offset < f.start_offset)
         };
         let missing: Vec<_> = older.entries.iter().filter(is_before).copied().collect();
-        let is_news = !missing.is_empty();
+        is_news |= !missing.is_empty();
         self.entries.splice(0..0, missing);
         is_news
     }
@@ -197,15 +207,21 @@ impl LeaderEpochs {
 mod tests {
     use super::*;
 
-    // S-13: epochs of the tiered range come back from the bucket
+    // S-13, O-22, O-23: epochs of the tiered range come back from the bucket, the one that spans the
+    // border with its true start
     #[test]
     fn older_epochs_complete_what_is_known() {
         let of = |text: &str| LeaderEpochs::decode(text).unwrap();
         let mut known = of("0\n2\n5 700\n6 900\n");
-        let older = of("0\n4\n0 0\n3 500\n5 650\n6 800\n");
+        let older = of("0\n4\n0 0\n3 500\n5 650\n6 900\n");
         assert!(known.complete_with(&older));
-        assert_eq!(known, of("0\n4\n0 0\n3 500\n5 700\n6 900\n"));
+        assert_eq!(known, of("0\n4\n0 0\n3 500\n5 650\n6 900\n"));
+        assert_eq!(known.end_offset_for(3, 1000).end_offset, 650);
         assert!(!known.complete_with(&older));
+        let mut spanning = of("0\n1\n3 700\n");
+        assert!(spanning.complete_with(&of("0\n1\n3 500\n")));
+        assert_eq!(spanning, of("0\n1\n3 500\n"));
+        assert!(!spanning.complete_with(&of("0\n1\n3 600\n")));
         let mut none = LeaderEpochs::default();
         assert!(none.complete_with(&older));
         assert_eq!(none, older);
