@@ -2,6 +2,7 @@
 //! Rules: F-4, F-64, F-66, S-15.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use strandline_records::{BATCH_HEAD_BYTES, BatchHeader};
@@ -16,6 +17,8 @@ use crate::error::TieringError;
 
 /// Chunks of one read that are fetched at the same time.
 const PARALLEL_CHUNKS: usize = 8;
+/// Pieces of a chunk that are smaller than this part of it are copied.
+const MIN_SHARE: usize = 4;
 
 /// The chunk that is being walked.
 #[derive(Debug)]
@@ -166,7 +169,7 @@ impl<'a> SegmentReader<'a> {
         Ok((start, bytes))
     }
 
-    /// Batches from the position on that lie in one chunk, as one slice of it.
+    /// Batches from the position on that lie in one chunk, as one piece of it.
     async fn run_in_chunk(&mut self, into: &mut Collector) -> Result<Option<Bytes>, TieringError> {
         let (start, chunk) = self.chunk_at(self.position).await?;
         let at = |position: u64| usize::try_from(position - start).unwrap_or(usize::MAX);
@@ -188,7 +191,7 @@ impl<'a> SegmentReader<'a> {
             self.position += size as u64;
             self.next_offset = header.next_offset();
         }
-        Ok((!run.is_empty()).then(|| chunk.slice(run)))
+        Ok((!run.is_empty()).then(|| piece(&chunk, run)))
     }
 
     /// The batch at the position, which spans chunks.
@@ -248,5 +251,14 @@ impl<'a> SegmentReader<'a> {
             &self.segment.key,
             format!("at byte {}: {why}", self.position),
         )
+    }
+}
+
+fn piece(chunk: &Bytes, run: Range<usize>) -> Bytes {
+    // A small slice would keep the whole chunk, which no budget counts, until its answer is sent.
+    if run.len() < chunk.len() / MIN_SHARE {
+        Bytes::copy_from_slice(&chunk[run])
+    } else {
+        chunk.slice(run)
     }
 }

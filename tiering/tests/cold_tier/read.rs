@@ -122,6 +122,21 @@ async fn all_offsets_and_sizes_on_every_store() {
     }
 }
 
+// F-64: what a small read holds is what it gives; a large one shares its bytes with the cache.
+#[tokio::test]
+async fn a_small_read_does_not_keep_its_chunk() {
+    let (_, bucket) = faulty();
+    let log = Log::regular(1, 12);
+    let mut options = small(&bucket);
+    options.chunk_bytes = 1 << 20;
+    let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+    log.upload(&partition).await;
+    let whole = partition.read(0, usize::MAX, true).await.unwrap();
+    assert!(!whole.parts[0].is_unique());
+    let small = partition.read(10, 1, true).await.unwrap();
+    assert!(!small.parts.is_empty() && small.parts.iter().all(|part| part.is_unique()));
+}
+
 // F-66: offsets that compaction removed, within a segment and at its end.
 #[tokio::test]
 async fn gaps_lead_to_the_next_batch() {
