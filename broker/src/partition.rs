@@ -33,7 +33,7 @@ pub(crate) use aborted::Aborted;
 pub(crate) struct Partition {
     pub(crate) id: TopicPartition,
     pub(crate) log: Arc<Log>,
-    pub(crate) remote: RemoteHalf,
+    pub(crate) remote: Arc<RemoteHalf>,
     leader_epoch: AtomicI32,
     config: ArcSwap<TopicConfig>,
     waiters: Waiters,
@@ -62,7 +62,7 @@ impl Partition {
         let partition = Arc::new(Self {
             id,
             log,
-            remote,
+            remote: Arc::new(remote),
             leader_epoch: AtomicI32::new(-1),
             config: ArcSwap::new(config),
             waiters: Waiters::default(),

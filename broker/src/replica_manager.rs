@@ -51,8 +51,16 @@ pub(crate) struct Applied {
     pub(crate) started: Vec<Arc<Partition>>,
     /// Topics that are gone.
     pub(crate) deleted: Vec<TopicName>,
-    /// Their partitions; what they have in the bucket is still there.
-    pub(crate) stopped: Vec<Arc<Partition>>,
+    /// Their partitions, served or not.
+    pub(crate) stopped: Vec<Stopped>,
+}
+
+/// A partition that is gone from this broker; what it has in the bucket is still there (S-24).
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pub(crate) id: TopicPartition,
+    pub(crate) leader_epoch: LeaderEpoch,
+    pub(crate) remote: Arc<RemoteHalf>,
 }
 
 /// All partitions of this broker.
@@ -199,6 +207,7 @@ impl ReplicaManager {
         self: &Arc<Self>,
         id: &TopicPartition,
         io: &Pool,
+        now_ms: i64,
     ) -> Result<Option<Arc<Partition>>, RestoreError> {
         let Some((topic, epoch)) = self.hosted(id) else {
             self.restoring.lock().waiting.remove(id);
@@ -208,7 +217,7 @@ impl ReplicaManager {
         let start = restore::remote_start(&remote, epoch).await?;
         let (this, id, topic_id) = (Arc::clone(self), id.clone(), topic.image.id());
         let started = io
-            .run(move || this.start_restored(&id, topic_id, remote, start))
+            .run(move || this.start_restored(&id, topic_id, remote, start, now_ms))
             .await;
         // Errors: the pool is closed, as at the end.
         Ok(started.unwrap_or(Ok(None))?)
@@ -228,6 +237,7 @@ impl ReplicaManager {
         topic_id: TopicId,
         remote: RemoteHalf,
         start: Option<RemoteStart>,
+        now_ms: i64,
     ) -> Result<Option<Arc<Partition>>, LogError> {
         let _changing = self.changing.lock();
         // Deleted and created anew while the bucket was asked, the answer would be about another.
@@ -242,6 +252,7 @@ impl ReplicaManager {
             topic.image.id(),
             log_config(&config, self.config.producer_id_expiration_ms()),
             start,
+            now_ms,
         )?;
         let partition = Partition::new(log, id.clone(), epoch, config, remote);
         self.restoring.lock().waiting.remove(id);
@@ -395,29 +406,47 @@ impl ReplicaManager {
         restoring.waiting.contains(id)
     }
 
-    fn remove(&self, topic: &HostedTopic) -> Vec<Arc<Partition>> {
-        for (index, hosted) in &topic.partitions {
-            let id = TopicPartition::new(topic.image.name().clone(), *index);
-            self.restoring.lock().waiting.remove(&id);
-            if hosted.is_err()
-                && self.broken.lock().remove(&id)
-                && let Err(e) = self.log_dirs.delete_unloaded(&id)
-            {
-                tracing::error!(partition = %id, error = %e, "delete a log that cannot be opened");
-            }
+    fn remove(&self, topic: &HostedTopic) -> Vec<Stopped> {
+        let partitions = topic.partitions.iter();
+        let stop = |(index, hosted): (&i32, &Result<Arc<Partition>, ErrorCode>)| match hosted {
+            Ok(partition) => stop_served(partition),
+            Err(_) => self.stop_unserved(&topic.image, *index),
+        };
+        partitions.map(stop).collect()
+    }
+
+    /// A partition that could not be opened, or that waits for the bucket: its log may be loaded all
+    /// the same, and would be in the way of the next topic of the name.
+    fn stop_unserved(&self, topic: &TopicImage, index: i32) -> Stopped {
+        let id = TopicPartition::new(topic.name().clone(), index);
+        self.restoring.lock().waiting.remove(&id);
+        let is_broken = self.broken.lock().remove(&id);
+        let deleted = match self.log_dirs.log(&id, topic.id()) {
+            Some(log) => log.delete(),
+            None if is_broken => self.log_dirs.delete_unloaded(&id),
+            None => Ok(()),
+        };
+        if let Err(e) = deleted {
+            tracing::error!(partition = %id, error = %e, "delete a log that is not served");
         }
-        let served: Vec<_> = topic
-            .partitions
-            .values()
-            .filter_map(|p| p.as_ref().ok().cloned())
-            .collect();
-        for partition in &served {
-            partition.resign();
-            if let Err(e) = partition.log.delete() {
-                tracing::error!(partition = %partition.id, error = %e, "delete log");
-            }
+        let image = topic.partition(index);
+        Stopped {
+            leader_epoch: image.map_or(0, |p| p.leader_epoch),
+            remote: Arc::new(self.remote_half(topic, index)),
+            id,
         }
-        served
+    }
+}
+
+fn stop_served(partition: &Partition) -> Stopped {
+    partition.resign();
+    if let Err(e) = partition.log.delete() {
+        tracing::error!(partition = %partition.id, error = %e, "delete log");
+    }
+    Stopped {
+        id: partition.id.clone(),
+        leader_epoch: partition.leader_epoch(),
+        remote: Arc::clone(&partition.remote),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use strandline_env::{Backoff, BackoffOptions, Shutdown};
 use strandline_log::{LeaderEpochs, Log, LogConfig, LogError, RemoteStart};
 use strandline_tiering::TieringError;
-use strandline_types::{LeaderEpoch, TopicId, TopicPartition};
+use strandline_types::{LeaderEpoch, Offset, TopicId, TopicPartition};
 
 use crate::broker::Broker;
 use crate::log_dirs::LogDirs;
@@ -73,14 +73,22 @@ pub(crate) fn open_log(
     topic_id: TopicId,
     config: LogConfig,
     start: Option<RemoteStart>,
+    now_ms: i64,
 ) -> Result<Arc<Log>, LogError> {
     let dir = dirs.home(id, topic_id)?;
     match (dirs.log(id, topic_id), start) {
-        (Some(log), Some(start)) if log.log_end_offset() < start.next_offset => {
+        (Some(log), Some(mut start)) if log.log_end_offset() < start.next_offset => {
             let (local, tiered) = (log.log_end_offset(), start.next_offset);
             tracing::warn!(partition = %id, local, tiered, "the bucket is ahead of the disk");
+            if log.is_log_start_known() {
+                // 6.6: the bucket learns later what DeleteRecords took here.
+                let known = log.log_start_offset().min(tiered);
+                start.log_start_offset = start.log_start_offset.max(known);
+            }
             log.delete()?;
-            dir.create_log_at(id.clone(), topic_id, config, &start)
+            let log = dir.create_log_at(id.clone(), topic_id, config, &start)?;
+            log.persist_log_start()?;
+            Ok(log)
         }
         (Some(log), Some(start)) => {
             if !log.is_log_start_known() {
@@ -98,7 +106,16 @@ pub(crate) fn open_log(
                 log.restore_log_start_offset(log_start)?;
             }
             if start.next_offset >= log.local_log_start_offset() {
-                log.restore_leader_epochs(&start.leader_epochs)?;
+                // L-23: the bucket may begin below the log start.
+                let known = start
+                    .leader_epochs
+                    .between(log.log_start_offset(), Offset::MAX);
+                log.restore_leader_epochs(&known)?;
+            }
+            if start.next_offset == log.log_end_offset() {
+                // S-1: the segment that began there may have lost its name, and the one before it, if
+                // it went on, could never follow in the bucket.
+                log.roll(now_ms)?;
             }
             Ok(log)
         }
@@ -142,11 +159,11 @@ pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
                 forget_power_loss(&broker).await;
                 return;
             }
-            let mut wait = Duration::ZERO;
+            let (mut wait, now_ms) = (Duration::ZERO, broker.clock.now_ms());
             for some in waiting.chunks(PARALLEL) {
                 let jobs = some
                     .iter()
-                    .map(|id| broker.replicas.restore(id, &broker.io));
+                    .map(|id| broker.replicas.restore(id, &broker.io, now_ms));
                 for (id, done) in some.iter().zip(futures::future::join_all(jobs).await) {
                     let Err(error) = done else { continue };
                     let backoff = backoffs
@@ -167,7 +184,8 @@ pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
 #[cfg(test)]
 mod tests {
     use strandline_log::{LogDirOptions, TailBudget};
-    use strandline_types::{BrokerId, TopicName};
+    use strandline_records::{BatchBuilder, Compression};
+    use strandline_types::{BrokerId, TimestampType, TopicName};
 
     use super::*;
 
@@ -180,43 +198,115 @@ mod tests {
         }
     }
 
+    /// A folder for the log of one partition.
+    struct Place {
+        folder: tempfile::TempDir,
+        id: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            Self {
+                folder: tempfile::tempdir().unwrap(),
+                id: TopicPartition::new(TopicName::new("t").unwrap(), 0),
+                topic_id: TopicId::random(),
+                config: LogConfig {
+                    remote: true,
+                    ..LogConfig::default()
+                },
+            }
+        }
+
+        fn open(&self) -> LogDirs {
+            let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+            let mut dirs = LogDirs::open(&[self.folder.path().to_path_buf()], &options).unwrap();
+            dirs.load(&|_, _| Some(self.config.clone())).unwrap();
+            dirs
+        }
+
+        /// A log of what begins at 1000, with the history from 40 on in the bucket.
+        fn make(&self, dirs: &LogDirs) -> Arc<Log> {
+            let (dir, id) = (dirs.home(&self.id, self.topic_id).unwrap(), self.id.clone());
+            dir.create_log_at(id, self.topic_id, self.config.clone(), &start(40, 1000))
+                .unwrap()
+        }
+
+        fn restore(&self, dirs: &LogDirs, start: RemoteStart) -> Arc<Log> {
+            let config = self.config.clone();
+            open_log(dirs, &self.id, self.topic_id, config, Some(start), 1).unwrap()
+        }
+    }
+
     // S-20: a history that does not reach the disk is no part of the log
     #[test]
     fn a_start_that_is_not_known_is_the_buckets_if_it_reaches_the_disk() {
         for (tiered_end, log_start) in [(1000, 40), (1200, 40), (900, 1000)] {
-            let folder = tempfile::tempdir().unwrap();
-            let (id, topic_id) = (
-                TopicPartition::new(TopicName::new("t").unwrap(), 0),
-                TopicId::random(),
-            );
-            let config = LogConfig {
-                remote: true,
-                ..LogConfig::default()
-            };
-            let open = || {
-                let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
-                LogDirs::open(&[folder.path().to_path_buf()], &options).unwrap()
-            };
-            let dirs = open();
-            let made = dirs.home(&id, topic_id).unwrap();
-            made.create_log_at(id.clone(), topic_id, config.clone(), &start(40, 1000))
-                .unwrap();
+            let place = Place::new();
+            let dirs = place.open();
+            place.make(&dirs);
             dirs.close();
             drop(dirs);
-            std::fs::remove_file(folder.path().join("log-start-offset-checkpoint")).unwrap();
-            let mut dirs = open();
-            dirs.load(&|_, _| Some(config.clone())).unwrap();
-            let log = open_log(
-                &dirs,
-                &id,
-                topic_id,
-                config.clone(),
-                Some(start(40, tiered_end)),
-            );
-            let log = log.unwrap();
+            std::fs::remove_file(place.folder.path().join("log-start-offset-checkpoint")).unwrap();
+            let dirs = place.open();
+            let log = place.restore(&dirs, start(40, tiered_end));
             assert_eq!(log.log_start_offset(), log_start, "tiered to {tiered_end}");
             assert!(log.is_log_start_known());
             assert_eq!(log.log_end_offset(), tiered_end.max(1000));
         }
+    }
+
+    // 6.6: what DeleteRecords took stays away, though the bucket was not told yet
+    #[test]
+    fn a_log_that_is_made_anew_keeps_a_start_that_was_moved_here() {
+        let place = Place::new();
+        let dirs = place.open();
+        place.make(&dirs).delete_records_to(700).unwrap();
+        let log = place.restore(&dirs, start(40, 1200));
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (700, 1200));
+        // As a kill ends.
+        drop((log, dirs));
+        let dirs = place.open();
+        let log = place.restore(&dirs, start(40, 1200));
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (700, 1200));
+    }
+
+    // S-1: what is uploaded next begins where the last upload ended
+    #[test]
+    fn a_segment_begins_where_the_bucket_ends_with_the_disk() {
+        let place = Place::new();
+        let dirs = place.open();
+        let log = place.make(&dirs);
+        for _ in 0..3 {
+            let mut batch = BatchBuilder::new(Compression::None, TimestampType::CreateTime, 0);
+            batch.append(1, None, Some(b"v"), &[]).unwrap();
+            let batch = batch.build().unwrap();
+            log.append_as_leader(batch, 0, 1).unwrap();
+        }
+        let begins_at = |tiered_end| {
+            let log = place.restore(&dirs, start(40, tiered_end));
+            (log.active_base_offset(), log.segment_count())
+        };
+        assert_eq!(begins_at(1000), (1000, 1));
+        assert_eq!(begins_at(1003), (1003, 2));
+        assert_eq!(begins_at(1003), (1003, 2));
+    }
+
+    // L-23, O-22: nothing comes back that lies below the log start
+    #[test]
+    fn epochs_come_back_from_the_log_start_on() {
+        let place = Place::new();
+        let dirs = place.open();
+        place.make(&dirs).delete_records_to(700).unwrap();
+        let epochs = LeaderEpochs::decode("0\n3\n0 40\n2 500\n3 800\n").unwrap();
+        let log = place.restore(
+            &dirs,
+            RemoteStart {
+                leader_epochs: epochs,
+                ..start(40, 1000)
+            },
+        );
+        assert_eq!(log.leader_epochs().encode(), "0\n2\n2 700\n3 800\n");
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::broker::Broker;
 use crate::partition::Partition;
+use crate::replica_manager::Stopped;
 
 /// Longest time between two looks at a partition; a look costs next to nothing.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
@@ -105,13 +106,14 @@ async fn work(
 
 /// Deletes what partitions of deleted topics have in the bucket; tries until it is done. A broker
 /// that stops before leaves objects behind that no manifest of a live topic names.
-pub(crate) fn delete_remote(broker: &Arc<Broker>, partitions: Vec<Arc<Partition>>) {
+pub(crate) fn delete_remote(broker: &Arc<Broker>, partitions: Vec<Stopped>) {
     let broker = Arc::clone(broker);
     tokio::spawn(async move {
-        for partition in partitions {
+        for stopped in partitions {
             let mut backoff = Backoff::new(BACKOFF);
-            while let Err(error) = partition.delete_remote(&broker.clock).await {
-                let partition = &partition.id;
+            let (remote, epoch) = (&stopped.remote, stopped.leader_epoch);
+            while let Err(error) = remote.delete_all(epoch, &broker.clock).await {
+                let partition = &stopped.id;
                 tracing::warn!(%partition, %error, "a deleted partition is still in the bucket");
                 tokio::time::sleep(backoff.next_delay()).await;
             }

@@ -143,6 +143,17 @@ impl World {
         );
     }
 
+    /// DeleteTopics of all topics.
+    pub(super) async fn delete_topics(&self) {
+        let request = m::DeleteTopicsRequest::default()
+            .with_topic_names((0..TOPICS.len()).map(name).collect())
+            .with_timeout_ms(10_000);
+        let answer: m::DeleteTopicsResponse = self.call(5, &request).await;
+        for topic in &answer.responses {
+            assert_eq!(topic.error_code, 0, "{topic:?}");
+        }
+    }
+
     /// Asks until the answer is not "later".
     pub(super) async fn patiently<T>(
         &self,
@@ -294,38 +305,40 @@ impl World {
         offset: Offset,
         max_bytes: i32,
     ) -> Fetched {
-        let partition = m::fetch_request::FetchPartition::default()
-            .with_partition(0)
-            .with_fetch_offset(offset)
-            .with_current_leader_epoch(-1)
-            .with_partition_max_bytes(max_bytes);
-        let topic = m::fetch_request::FetchTopic::default()
-            .with_topic(name(topic))
-            .with_partitions(vec![partition]);
+        let topics = [(topic, offset)];
+        let fetched = self.fetch_of(&topics, committed, (max_bytes, 10 << 20));
+        fetched.await.remove(0)
+    }
+
+    /// The same of several topics; the limits are those of a partition and of all.
+    pub(super) async fn fetch_of(
+        &self,
+        topics: &[(usize, Offset)],
+        committed: bool,
+        (partition_max_bytes, max_bytes): (i32, i32),
+    ) -> Vec<Fetched> {
+        let topic = |(topic, offset): &(usize, Offset)| {
+            let partition = m::fetch_request::FetchPartition::default()
+                .with_partition(0)
+                .with_fetch_offset(*offset)
+                .with_current_leader_epoch(-1)
+                .with_partition_max_bytes(partition_max_bytes);
+            m::fetch_request::FetchTopic::default()
+                .with_topic(name(*topic))
+                .with_partitions(vec![partition])
+        };
         let request = m::FetchRequest::default()
             .with_replica_id((-1).into())
             .with_session_epoch(-1)
             .with_max_wait_ms(0)
             .with_min_bytes(0)
-            .with_max_bytes(10 << 20)
+            .with_max_bytes(max_bytes)
             .with_isolation_level(i8::from(committed))
-            .with_topics(vec![topic]);
+            .with_topics(topics.iter().map(topic).collect());
         let answer: m::FetchResponse = self.call(12, &request).await;
         assert_eq!(answer.error_code, 0);
-        let partition = &answer.responses[0].partitions[0];
-        let listed = partition.aborted_transactions.as_ref();
-        let aborted = listed.map(|listed| {
-            let each = listed.iter().map(|a| (a.producer_id.0, a.first_offset));
-            each.collect()
-        });
-        Fetched {
-            code: partition.error_code,
-            high_watermark: partition.high_watermark,
-            last_stable: partition.last_stable_offset,
-            log_start: partition.log_start_offset,
-            aborted,
-            batches: batches(partition.records.clone().unwrap_or_default()),
-        }
+        let partitions = answer.responses.iter().map(|topic| &topic.partitions[0]);
+        partitions.map(fetched).collect()
     }
 
     /// ListOffsets: the offset, and the timestamp.
@@ -365,6 +378,22 @@ impl World {
         let answer: m::DeleteRecordsResponse = self.call(2, &request).await;
         let partition = &answer.topics[0].partitions[0];
         (partition.error_code, partition.low_watermark)
+    }
+}
+
+fn fetched(partition: &m::fetch_response::PartitionData) -> Fetched {
+    let listed = partition.aborted_transactions.as_ref();
+    let aborted = listed.map(|listed| {
+        let each = listed.iter().map(|a| (a.producer_id.0, a.first_offset));
+        each.collect()
+    });
+    Fetched {
+        code: partition.error_code,
+        high_watermark: partition.high_watermark,
+        last_stable: partition.last_stable_offset,
+        log_start: partition.log_start_offset,
+        aborted,
+        batches: batches(partition.records.clone().unwrap_or_default()),
     }
 }
 

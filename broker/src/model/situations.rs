@@ -1,28 +1,60 @@
 //! Single situations to which random histories come by chance alone, through the same handlers.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use futures::poll;
 use strandline_coordinator::{Producer, TransactionEnd};
 use strandline_metadata::FeatureUpdate;
 use strandline_records::{BatchBuilder, Compression};
-use strandline_types::TimestampType;
+use strandline_types::{Offset, TimestampType};
 use strandline_wire::messages as m;
 
 use crate::features::TRANSACTION_VERSION;
-use crate::model::client::Pid;
-use crate::model::plan::{COMPACTED, PLAIN, Setup, TOPICS};
+use crate::model::client::{Patience, Pid};
+use crate::model::plan::{COMPACTED, PLAIN, Setup, TIERED, TOPICS};
 use crate::model::world::World;
 
+/// Of what is tiered, the disk keeps nothing.
+const SETUP: Setup = Setup {
+    segment_bytes: 1 << 20,
+    retention_ms: -1,
+    retention_bytes: -1,
+    local_retention_bytes: 0,
+};
+
 async fn world() -> World {
-    let setup = Setup {
-        segment_bytes: 1 << 20,
-        retention_ms: -1,
-        retention_bytes: -1,
-        local_retention_bytes: 0,
-    };
+    world_of(SETUP).await
+}
+
+async fn world_of(setup: Setup) -> World {
     let world = World::new(setup.clone()).await;
     world.prepare(&setup).await;
     world
+}
+
+/// Writes batches of one record; where the first one is.
+async fn write(world: &World, topic: usize, count: usize) -> Offset {
+    let mut first = None;
+    for _ in 0..count {
+        let mut builder = BatchBuilder::new(Compression::None, TimestampType::CreateTime, 0);
+        builder.append(1, Some(b"k"), Some(b"v"), &[]).unwrap();
+        let batch = builder.build().unwrap().to_bytes();
+        let (code, (offset, _)) = world.produce(9, None, topic, batch).await;
+        assert_eq!(code, 0);
+        first.get_or_insert(offset);
+    }
+    first.unwrap()
+}
+
+/// Tiers everything that was written; the last offset in the bucket.
+async fn tier_all(world: &World, topic: usize) -> Option<Offset> {
+    let partition = world.partition(topic);
+    partition.log.roll(world.now_ms()).unwrap();
+    world.sealed(topic);
+    let (io, clock) = (&world.broker().io, world.clock());
+    partition.tier(io, clock).await.unwrap();
+    partition.remote.highest_offset()
 }
 
 /// One record of a transaction.
@@ -157,4 +189,50 @@ async fn finalized(world: &World) -> (i16, i64) {
         .find(|f| f.name.as_str() == TRANSACTION_VERSION)
         .map_or(0, |f| f.max_version_level);
     (level, answer.finalized_features_epoch)
+}
+
+// S-1, S-5: the bucket ends where the disk does, but the segment that began there has lost its name
+#[tokio::test]
+async fn tiering_goes_on_after_a_power_cut_at_the_border_of_two_segments() {
+    let mut world = world_of(Setup {
+        local_retention_bytes: -1,
+        ..SETUP
+    })
+    .await;
+    write(&world, TIERED, 3).await;
+    assert_eq!(tier_all(&world, TIERED).await, Some(2));
+    let lose = |logs: &Path| {
+        let folder = logs.join(format!("{}-0", TOPICS[TIERED]));
+        for kind in ["log", "index", "timeindex"] {
+            let lost = std::fs::remove_file(folder.join(format!("{:020}.{kind}", 3)));
+            assert!(kind != "log" || lost.is_ok());
+        }
+    };
+    world.power_cut(lose).await;
+    world.restore().await;
+    assert_eq!(write(&world, TIERED, 1).await, 3);
+    assert_eq!(tier_all(&world, TIERED).await, Some(3));
+    let read = world.fetch(TIERED, false, 0, 1 << 20).await;
+    assert_eq!(read.batches.len(), 4);
+}
+
+// X-58, S-24: a topic may go before the bucket has said what it has of it
+#[tokio::test]
+async fn a_topic_deleted_while_it_waits_for_the_bucket_leaves_nothing_behind() {
+    let mut world = world().await;
+    write(&world, TIERED, 3).await;
+    tier_all(&world, TIERED).await;
+    let topic_id = world.partition(TIERED).log.topic_id();
+    assert_eq!(world.segment_objects(topic_id).len(), 1);
+    world.power_cut(|_| ()).await;
+    assert!(world.broker().replicas.by_name(TOPICS[TIERED], 0).is_err());
+    world.delete_topics().await;
+    world.prepare(&SETUP).await;
+    assert_eq!(write(&world, TIERED, 1).await, 0);
+    assert!(world.broker().replicas.to_restore().is_empty());
+    let patience = Patience::begin();
+    while !world.segment_objects(topic_id).is_empty() {
+        assert!(!patience.is_over(), "its segments stay in the bucket");
+        tokio::task::yield_now().await;
+    }
 }

@@ -15,7 +15,7 @@ use strandline_env::{Clock, ManualClock, Shutdown};
 use strandline_records::BatchHeader;
 use strandline_telemetry::MetricsRegistry;
 use strandline_transaction_coordinator::TransactionState;
-use strandline_types::TRANSACTION_STATE_TOPIC;
+use strandline_types::{TRANSACTION_STATE_TOPIC, TopicId};
 use strandline_wire::{Decodable, HeaderVersion, Request, parse_header};
 
 use crate::api::{self, ClientConnection};
@@ -124,6 +124,29 @@ impl World {
         self.start().await;
     }
 
+    /// Ends as a machine does whose power goes, and starts again: `lose` takes from the log directory
+    /// what was not on the device. Nothing has asked the bucket yet.
+    pub(super) async fn power_cut(&mut self, lose: impl FnOnce(&Path)) {
+        let from = self.move_home();
+        copy(&from, &self.home());
+        self.stop().await;
+        fs::remove_dir_all(from).unwrap();
+        let logs = self.home().join("log");
+        fs::write(logs.join("boot-id"), "another boot").unwrap();
+        lose(&logs);
+        self.start().await;
+    }
+
+    /// Restores what waits for the bucket.
+    pub(super) async fn restore(&self) {
+        let (replicas, io) = (&self.broker().replicas, &self.broker().io);
+        for id in replicas.to_restore() {
+            let restored = replicas.restore(&id, io, self.now_ms()).await.unwrap();
+            assert!(restored.is_some(), "{id}");
+        }
+        self.shrink_segments();
+    }
+
     /// Where the files are now; the next broker's are elsewhere.
     fn move_home(&mut self) -> PathBuf {
         let from = self.home();
@@ -186,6 +209,25 @@ impl World {
         let mut bases: Vec<i64> = bases.collect();
         bases.sort_unstable();
         bases
+    }
+
+    /// Files of the bucket that hold segments of a topic.
+    pub(super) fn segment_objects(&self, topic_id: TopicId) -> Vec<PathBuf> {
+        let topic = topic_id.to_string();
+        let mut folders = vec![self.root.path().join("bucket")];
+        let mut objects = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let has = |name: &str| path.components().any(|c| c.as_os_str() == name);
+                if path.is_dir() {
+                    folders.push(path);
+                } else if has(&topic) && !has("manifest") {
+                    objects.push(path);
+                }
+            }
+        }
+        objects
     }
 
     /// One request, as it comes from a connection.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use arc_swap::ArcSwapOption;
+use strandline_env::Clock;
 use strandline_tiering::{
     RemotePartition, RemotePartitionId, RemoteRead, RemoteTier, TieringError,
 };
@@ -104,6 +105,19 @@ impl RemoteHalf {
             .get()
             .filter(|_| !self.is_ahead.load(Ordering::Acquire));
         remote.and_then(|remote| remote.highest_offset())
+    }
+
+    /// Deletes everything of the partition in the bucket, if there is one (S-24).
+    pub(crate) async fn delete_all(
+        &self,
+        leader_epoch: LeaderEpoch,
+        clock: &Clock,
+    ) -> Result<(), TieringError> {
+        if !self.exists() {
+            return Ok(());
+        }
+        let remote = self.open(leader_epoch).await?;
+        remote.delete_all(clock.now_ms()).await
     }
 
     /// Errors: the chain ends, or ended, above `log_end` (exclusive).

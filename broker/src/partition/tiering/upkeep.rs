@@ -131,19 +131,10 @@ impl Partition {
                 .set_log_start_offset(partition.log.local_log_start_offset())
         })
         .await?;
-        self.delete_remote(clock).await?;
+        self.remote.delete_all(self.leader_epoch(), clock).await?;
         self.remote.forget();
         self.remote.is_purged.store(true, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Deletes everything of this partition in the bucket (S-24).
-    pub(crate) async fn delete_remote(&self, clock: &Clock) -> Result<(), TieringError> {
-        if !self.remote.exists() {
-            return Ok(());
-        }
-        let remote = self.remote.open(self.leader_epoch()).await?;
-        remote.delete_all(clock.now_ms()).await
     }
 
     /// Runs something that blocks on the disk.
