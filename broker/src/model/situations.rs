@@ -12,7 +12,7 @@ use strandline_wire::messages as m;
 
 use crate::features::TRANSACTION_VERSION;
 use crate::model::client::{Patience, Pid};
-use crate::model::plan::{COMPACTED, PLAIN, Setup, TIERED, TOPICS};
+use crate::model::plan::{APPEND_TIME, COMPACTED, PLAIN, Setup, TIERED, TOPICS};
 use crate::model::world::World;
 
 /// Of what is tiered, the disk keeps nothing.
@@ -234,5 +234,37 @@ async fn a_topic_deleted_while_it_waits_for_the_bucket_leaves_nothing_behind() {
     while !world.segment_objects(topic_id).is_empty() {
         assert!(!patience.is_over(), "its segments stay in the bucket");
         tokio::task::yield_now().await;
+    }
+}
+
+// F-4, F-62: what cannot be read takes nothing away from what is asked for behind it
+#[tokio::test]
+async fn a_cold_partition_behind_one_that_fails_is_read() {
+    let world = world().await;
+    for topic in [TIERED, APPEND_TIME] {
+        write(&world, topic, 2).await;
+        tier_all(&world, topic).await;
+        assert_eq!(world.partition(topic).log.local_log_start_offset(), 2);
+    }
+    write(&world, PLAIN, 1).await;
+    let broken = world.partition(TIERED).log.topic_id();
+    for object in world.segment_objects(broken) {
+        std::fs::remove_file(object).unwrap();
+    }
+    let topics = [(TIERED, 0), (APPEND_TIME, 0), (PLAIN, 0)];
+    // The first one's share is all there is; the second one's first batch is larger than its share.
+    for limits in [(1 << 20, 1 << 20), (100, 100), (1, 1 << 20)] {
+        let read = world.fetch_of(&topics, false, limits).await;
+        assert_ne!(read[0].code, 0, "{limits:?}");
+        assert!(read[0].batches.is_empty());
+        assert_eq!(read[1].code, 0, "{limits:?}");
+        let whole = limits.0 == 1 << 20;
+        assert_eq!(
+            read[1].batches.len(),
+            if whole { 2 } else { 1 },
+            "{limits:?}"
+        );
+        // What is left is the next one's, and no more than that.
+        assert_eq!(read[2].batches.len(), usize::from(whole), "{limits:?}");
     }
 }

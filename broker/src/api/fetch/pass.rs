@@ -2,13 +2,15 @@
 //!
 //! Rules: F-4, F-6, F-7, F-31, F-60, F-62, F-64, F-66, F-67.
 
+mod remote;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use strandline_log::LogRead;
 use strandline_types::{IsolationLevel, Offset, TopicName};
 use strandline_wire::{EpochEndOffset, ErrorCode};
 
+use self::remote::{RemoteShare, RemoteWait, Turn, read_remote};
 use super::{Limits, RequestContext};
 use crate::fetch_session::PartitionFetch;
 use crate::net::response::Part;
@@ -120,40 +122,51 @@ pub(super) async fn read(context: &RequestContext, wanted: &[Wanted], limits: &L
     pass
 }
 
-/// F-31: of each partition that gives records, and up to where they end.
+/// F-31: of each partition that gives records, and up to where they end; all at once, as each may wait
+/// for the bucket (F-8).
 async fn list_aborted(context: &RequestContext, wanted: &[Wanted], pass: &mut Pass) {
-    let with_records = wanted.iter().zip(&mut pass.reads);
-    for (w, read) in with_records.filter(|(_, read)| read.bytes > 0) {
-        let Ok(partition) = &w.partition else {
-            continue;
-        };
-        let (from, to) = (w.fetch.fetch_offset, read.end_offset);
-        let listed = partition.aborted(&context.broker.io, from, to);
-        let wait = context.broker.config.remote_fetch_max_wait();
-        let listed = tokio::time::timeout(wait, listed).await;
-        // Records without the list would show what was aborted.
-        let without = match listed {
-            Ok(Ok(aborted)) => {
-                read.aborted = aborted;
-                continue;
-            }
-            Ok(Err(code)) => PartitionRead::error(code),
-            // The bucket's part of the list is on its way, as its records would be (F-60).
-            Err(_) => {
-                context.broker.note_slow_bucket(&partition.id, wait);
-                PartitionRead {
-                    visible: read.visible,
-                    ..PartitionRead::error(ErrorCode::None)
-                }
-            }
-        };
-        pass.bytes -= read.bytes;
-        pass.must_answer = true;
-        *read = PartitionRead {
-            topic: read.topic.take(),
-            ..without
-        };
+    let wait = RemoteWait::begin(context);
+    let mut jobs = Vec::new();
+    for (w, read) in wanted.iter().zip(&mut pass.reads) {
+        if read.bytes > 0 {
+            jobs.push(list_aborted_of(context, w, read, wait));
+        }
     }
+    let taken_back: usize = futures::future::join_all(jobs).await.into_iter().sum();
+    pass.bytes -= taken_back;
+    pass.must_answer |= taken_back > 0;
+}
+
+/// Records without the list would show what was aborted: how many bytes are taken back for want of it.
+async fn list_aborted_of(
+    context: &RequestContext,
+    wanted: &Wanted,
+    read: &mut PartitionRead,
+    wait: RemoteWait,
+) -> usize {
+    let Ok(partition) = &wanted.partition else {
+        return 0;
+    };
+    let (from, to) = (wanted.fetch.fetch_offset, read.end_offset);
+    let listed = partition.aborted(&context.broker.io, from, to);
+    let without = match wait.bound(context, partition, listed).await {
+        Some(Ok(aborted)) => {
+            read.aborted = aborted;
+            return 0;
+        }
+        Some(Err(code)) => PartitionRead::error(code),
+        // The bucket's part of the list is on its way, as its records would be (F-60).
+        None => PartitionRead {
+            visible: read.visible,
+            ..PartitionRead::error(ErrorCode::None)
+        },
+    };
+    let bytes = read.bytes;
+    *read = PartitionRead {
+        topic: read.topic.take(),
+        ..without
+    };
+    bytes
 }
 
 /// Reads without asking what was aborted.
@@ -180,51 +193,60 @@ async fn read_tiers(context: &RequestContext, wanted: &[Wanted], limits: &Limits
         reads.extend(closing);
         return total(wanted, reads);
     };
-    read_remote(context, &wanted[rest..], &mut more).await;
+    let wait = RemoteWait::begin(context);
+    let turn = read_remote(context, &wanted[rest..], &mut more, wait).await;
     // The wait for the bucket was the wait of this request (F-60).
-    let has_waited = more.iter().any(|r| r.remote.is_some() && r.again.is_none());
+    let has_waited = more.iter().any(|r| r.remote.is_some());
     let bytes: usize = reads.iter().map(|r| r.bytes).sum();
-    read_again(context, &wanted[rest..], &limits, bytes, &mut more).await;
+    read_again(context, &wanted[rest..], &limits, bytes, &mut more, turn).await;
     reads.extend(more.into_iter().map(|r| r.read));
     let mut pass = total(wanted, reads);
     pass.must_answer |= has_waited;
     pass
 }
 
-/// What the bucket did not use of its shares goes to the local partitions behind it, which must not starve while
-/// the store is away (F-62); and who found nothing up to the end of the bucket goes on here (F-66).
+/// What the bucket did not use of its shares goes to those that got nothing, in the order of the request:
+/// to the local partitions, which must not starve while the store is away (F-62); to the cold ones if
+/// another one failed, behind which they might wait for ever; and who found nothing up to the end of the
+/// bucket goes on here (F-66).
 async fn read_again(
     context: &RequestContext,
     wanted: &[Wanted],
     limits: &Limits,
     bytes_before: usize,
     reads: &mut [DiskRead],
+    mut turn: Turn,
 ) {
-    let bytes = bytes_before + reads.iter().map(|r| r.read.bytes).sum::<usize>();
-    let budget = Budget {
-        left: limits.max_bytes.saturating_sub(bytes),
-        is_first: bytes == 0,
-    };
-    if budget.left == 0 && !budget.is_first {
-        return;
-    }
-    let at = |(at, read): (usize, &DiskRead)| {
-        let mut again = wanted[at].clone();
-        // The epochs were compared at the offset that was asked for.
-        again.fetch.last_fetched_epoch = -1;
-        again.fetch.fetch_offset = read.again?;
-        Some((at, again))
-    };
-    let (places, again): (Vec<_>, Vec<_>) = reads.iter().enumerate().filter_map(at).unzip();
-    if again.is_empty() {
-        return;
-    }
-    let limits = *limits;
-    let job = move || read_disk(&again, &limits, budget);
-    // Errors: the pool is closed; what was read goes out.
-    if let Ok(found) = context.broker.io.run(job).await {
+    while turn.has_asked {
+        let at = |(at, read): (usize, &DiskRead)| {
+            let mut again = wanted[at].clone();
+            // The epochs were compared at the offset that was asked for.
+            again.fetch.last_fetched_epoch = -1;
+            again.fetch.fetch_offset = read.again?;
+            (read.remote.is_none() || turn.has_failed).then_some((at, again))
+        };
+        let (places, again): (Vec<_>, Vec<_>) = reads.iter().enumerate().filter_map(at).unzip();
+        let Some(first) = places.first() else { return };
+        let bytes_of = |reads: &[DiskRead]| reads.iter().map(|r| r.read.bytes).sum::<usize>();
+        let budget = Budget {
+            left: limits
+                .max_bytes
+                .saturating_sub(bytes_before + bytes_of(reads)),
+            // F-4: whoever comes first in the request, not whoever was read first.
+            is_first: bytes_before + bytes_of(&reads[..*first]) == 0,
+        };
+        if budget.left == 0 && !budget.is_first {
+            return;
+        }
+        let limits = *limits;
+        let job = move || (read_disk(&again, &limits, budget), again);
+        // Errors: the pool is closed; what was read goes out.
+        let Ok((mut found, again)) = context.broker.io.run(job).await else {
+            return;
+        };
+        turn = read_remote(context, &again, &mut found, turn.wait).await;
         for (at, found) in places.into_iter().zip(found) {
-            reads[at].read = found.read;
+            reads[at] = found;
         }
     }
 }
@@ -304,7 +326,7 @@ fn read_memory(
 struct DiskRead {
     read: PartitionRead,
     remote: Option<RemoteShare>,
-    /// Where the local log may have something if there is room left.
+    /// Where it may get something if there is room left.
     again: Option<Offset>,
 }
 
@@ -316,14 +338,6 @@ impl DiskRead {
             again: None,
         }
     }
-}
-
-/// What a remote partition may return; set aside in the order of the request, before it is known
-/// whether it will be used.
-#[derive(Debug, Clone, Copy)]
-struct RemoteShare {
-    max_bytes: usize,
-    min_one: bool,
 }
 
 fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> Vec<DiskRead> {
@@ -348,7 +362,7 @@ fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> Vec<Disk
             out.push(DiskRead {
                 read: PartitionRead::empty(visible),
                 remote: Some(share),
-                again: None,
+                again: Some(w.fetch.fetch_offset),
             });
             continue;
         }
@@ -368,69 +382,4 @@ fn read_disk(wanted: &[Wanted], limits: &Limits, mut budget: Budget) -> Vec<Disk
         });
     }
     out
-}
-
-/// Reads all remote partitions at the same time, each its share (F-62).
-async fn read_remote(context: &RequestContext, wanted: &[Wanted], reads: &mut [DiskRead]) {
-    let mut jobs = Vec::new();
-    let wait = context.broker.config.remote_fetch_max_wait();
-    for (at, read) in reads.iter().enumerate() {
-        // Without room for a byte there is nothing to ask for in this response.
-        let share = read.remote.filter(|s| s.max_bytes > 0 || s.min_one);
-        if let Some(RemoteShare { max_bytes, min_one }) = share {
-            jobs.push(read_bucket(
-                context,
-                &wanted[at],
-                at,
-                max_bytes,
-                min_one,
-                wait,
-            ));
-        }
-    }
-    for (at, result) in futures::future::join_all(jobs).await {
-        let DiskRead { read, again, .. } = &mut reads[at];
-        match result {
-            // F-66: the rest of the bucket's range holds nothing any more.
-            Ok(Some(data)) if data.parts.is_empty() => {
-                *again = Some(data.end_offset).filter(|end| *end > wanted[at].fetch.fetch_offset);
-            }
-            Ok(Some(data)) => {
-                read.bytes = data.parts.iter().map(bytes::Bytes::len).sum();
-                read.end_offset = data.end_offset;
-                read.parts = data.parts.into_iter().map(Part::Bytes).collect();
-            }
-            Ok(None) => {}
-            Err(code) => *read = PartitionRead::error(code),
-        }
-    }
-}
-
-/// One remote read; `None` when it takes longer than `wait`: the fill goes on, and the next fetch
-/// finds it done (F-60).
-async fn read_bucket(
-    context: &RequestContext,
-    wanted: &Wanted,
-    at: usize,
-    limit: usize,
-    min_one: bool,
-    wait: Duration,
-) -> (
-    usize,
-    Result<Option<strandline_tiering::RemoteRead>, ErrorCode>,
-) {
-    let Ok(partition) = &wanted.partition else {
-        return (at, Err(ErrorCode::UnknownTopicOrPartition));
-    };
-    let read = partition.read_remote(wanted.fetch.fetch_offset, limit, min_one);
-    let result = match tokio::time::timeout(wait, read).await {
-        Ok(Ok(data)) => Ok(Some(data)),
-        Ok(Err(code)) => Err(code),
-        Err(_) => {
-            context.broker.note_slow_bucket(&partition.id, wait);
-            Ok(None)
-        }
-    };
-    context.broker.metrics.cold.observe(&result);
-    (at, result)
 }
