@@ -44,17 +44,20 @@ impl Log {
         if end <= from {
             return Ok(());
         }
-        let segments: Vec<(SegmentId, bool)> = {
+        let segments: Vec<(SegmentId, Option<Offset>)> = {
             let state = self.state.lock();
             self.check_open(&state)?;
             let ends = state.segments.with_ends(self.log_end_offset());
             let touched = ends.filter(|(s, next)| *next > from && s.base_offset < end);
             touched
-                .map(|(s, next)| (s.id(), next <= end && s.base_offset < state.writing))
+                .map(|(s, next)| {
+                    let is_sealed = next <= end && s.base_offset < state.writing;
+                    (s.id(), is_sealed.then_some(next))
+                })
                 .collect()
         };
-        for (segment, is_sealed) in segments {
-            match self.flush_segment(segment, is_sealed) {
+        for (segment, sealed_at) in segments {
+            match self.flush_segment(segment, sealed_at) {
                 Err(e) if e.is_not_found() => {} // retention was faster
                 other => other?,
             }
@@ -77,14 +80,16 @@ impl Log {
             let mut state = self.state.lock();
             state.segments.at_mut(base).map(|s| s.id())
         };
-        match segment.map(|segment| self.flush_segment(segment, true)) {
+        match segment.map(|segment| self.flush_segment(segment, Some(next))) {
             Some(Err(e)) if e.is_not_found() => Ok(()),
             Some(result) => result,
             None => Ok(()), // retention, or cleaning, was faster
         }
     }
 
-    fn flush_segment(&self, segment: SegmentId, is_sealed: bool) -> Result<(), LogError> {
+    /// Flushes a segment; one that is sealed at an offset with its indexes, and the producers there, from
+    /// which a recovery of what follows begins (P-60).
+    fn flush_segment(&self, segment: SegmentId, sealed_at: Option<Offset>) -> Result<(), LogError> {
         let base = segment.base_offset;
         let sync = |kind: SegmentFile, file: &File| {
             sys::sync_data(file)
@@ -94,10 +99,11 @@ impl Log {
             SegmentFile::Log,
             &*self.open_segment_file(segment, SegmentFile::Log)?,
         )?;
-        if is_sealed {
+        if let Some(end) = sealed_at {
             for kind in [SegmentFile::OffsetIndex, SegmentFile::TimeIndex] {
                 sync(kind, &*self.open_segment_file(segment, kind)?)?;
             }
+            self.flush_if_there(SegmentFile::ProducerSnapshot, end)?;
         }
         self.flush_transaction_index(base)?;
         self.flush_names()
@@ -106,7 +112,11 @@ impl Log {
     /// Flushes a file that is only there when something was aborted. Of an active segment, too: unlike
     /// the other indexes it does not show at a start that something is missing in it (5.8).
     pub(crate) fn flush_transaction_index(&self, base: Offset) -> Result<(), LogError> {
-        let path = SegmentFile::TransactionIndex.path(&self.folder, base);
+        self.flush_if_there(SegmentFile::TransactionIndex, base)
+    }
+
+    fn flush_if_there(&self, kind: SegmentFile, offset: Offset) -> Result<(), LogError> {
+        let path = kind.path(&self.folder, offset);
         let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
         match flushed {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -200,15 +210,15 @@ impl Log {
     /// Flushes the files of a closed log.
     pub(crate) fn flush_closed(&self) -> Result<(), LogError> {
         let (from, end) = (self.recovery_point(), self.log_end_offset());
-        let segments: Vec<SegmentId> = {
+        let segments: Vec<(SegmentId, Offset)> = {
             let state = self.state.lock();
             let ends = state.segments.with_ends(end);
             ends.filter(|(_, next)| *next > from)
-                .map(|(s, _)| s.id())
+                .map(|(s, next)| (s.id(), next))
                 .collect()
         };
-        for segment in segments {
-            self.flush_segment(segment, true)?;
+        for (segment, end) in segments {
+            self.flush_segment(segment, Some(end))?;
         }
         self.flush_names()?;
         let path = SegmentFile::ProducerSnapshot.path(&self.folder, end);
