@@ -226,7 +226,7 @@ class Story:
 
     def named_often(self):
         """a topic of 1,000 partitions that is named 14,000 times in 84 KB is described once"""
-        equal(wire.create_topic(self.address, "wide", partitions=1000), 0, "CreateTopics")
+        equal(wire.create_topic(self.address, "wide", partitions=1000)[0], 0, "CreateTopics")
         asked = struct.pack(">i", 14_000) + string("wide") * 14_000
         with self.within(256, "an answer of what is named often"), Connection(self.address, timeout=30) as connection:
             connection.send(3, 1, asked)

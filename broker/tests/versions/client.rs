@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use strandline_wire::messages::{
-    FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse,
-    TopicName,
+    DescribeGroupsRequest, DescribeGroupsResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    InitProducerIdRequest, InitProducerIdResponse, TopicName,
 };
 use strandline_wire::{Decodable, HeaderVersion, Request, StrBytes};
 use tempfile::TempDir;
@@ -115,9 +115,19 @@ impl Broker {
         connection.receive(answer_version, header_version)
     }
 
-    /// The first answers are that the coordinator is not there yet.
+    /// The first answers are that the coordinator is not there yet, or that it is loading; each
+    /// group has one of its own.
     pub(crate) fn wait_for_coordinator(&self, group: &str) {
         self.wait_for(FindCoordinatorRequest::default().with_key(text(group)));
+        let deadline = Instant::now() + TIMEOUT;
+        let request = DescribeGroupsRequest::default().with_groups(vec![text(group).into()]);
+        while Instant::now() < deadline {
+            let answer: DescribeGroupsResponse = self.call(0, &request);
+            if ![14, 15, 16].contains(&answer.groups[0].error_code) {
+                return;
+            }
+        }
+        panic!("the coordinator does not come up");
     }
 
     /// The same for a transactional id; it can be used, too, when this returns.

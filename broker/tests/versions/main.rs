@@ -613,8 +613,11 @@ fn groups() {
         assert_eq!(node, 1, "{version}");
     }
     for version in versions("JoinGroup") {
-        one_member_group(&broker, version, &format!("group-{version}"));
+        let group = format!("group-{version}");
+        broker.wait_for_coordinator(&group);
+        one_member_group(&broker, version, &group);
     }
+    broker.wait_for_coordinator("no");
     for version in versions("OffsetCommit") {
         let partition = m::offset_commit_request::OffsetCommitRequestPartition::default()
             .with_partition_index(1)
