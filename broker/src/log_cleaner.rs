@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline_config::BrokerSettings;
+use strandline_config::{BrokerSettings, TopicConfig};
 use strandline_env::{Pool, PoolOptions};
 use strandline_log::{CleanerOptions, Log, LogCleaner};
 
@@ -73,8 +73,10 @@ fn work(broker: &Broker, backoff: Duration) {
     }
 }
 
+/// Those that are compacted.
 fn logs(broker: &Broker) -> Vec<Arc<Log>> {
-    let partitions = broker.replicas.all();
+    let is_compacted = |config: &TopicConfig| config.cleanup_policy.compact;
+    let partitions = broker.replicas.of_topics(is_compacted);
     partitions.iter().map(|p| Arc::clone(&p.log)).collect()
 }
 

@@ -130,14 +130,21 @@ impl ReplicaManager {
 
     /// All partitions that are served.
     pub(crate) fn all(&self) -> Vec<Arc<Partition>> {
+        self.of_topics(|_| true)
+    }
+
+    /// The partitions of the topics whose settings are `wanted`. Of the others one partition is
+    /// looked at each: there may be thousands that nobody uses, whose memory is cold.
+    pub(crate) fn of_topics(&self, wanted: impl Fn(&TopicConfig) -> bool) -> Vec<Arc<Partition>> {
         let topics = self.index.load();
-        let of = |t: &Arc<HostedTopic>| -> Vec<Arc<Partition>> {
-            t.partitions
-                .values()
-                .filter_map(|p| p.as_ref().ok().cloned())
-                .collect()
-        };
-        topics.by_name.values().flat_map(of).collect()
+        let mut found = Vec::new();
+        for topic in topics.by_name.values() {
+            let served = topic.partitions.values().filter_map(|p| p.as_ref().ok());
+            if served.clone().next().is_some_and(|p| wanted(&p.config())) {
+                found.extend(served.cloned());
+            }
+        }
+        found
     }
 
     /// Makes this broker what the image says. Blocks on the disk; one call at a time.

@@ -1,5 +1,7 @@
 //! What the logs of one directory share: queue, files, fault, background thread (L-27, DESIGN §3).
 
+mod checkpoints;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::io;
@@ -8,15 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use strandline_types::{Offset, TopicPartition};
+use strandline_types::TopicPartition;
 
-use crate::checkpoint;
+use crate::checkpoint::OffsetMap;
 use crate::error::{LogError, StorageFault};
 use crate::files::FileCache;
 use crate::janitor::Janitor;
 use crate::log::Log;
-use crate::sys;
 use crate::tail::TailBudget;
+use checkpoints::Written;
 
 /// Called once when the directory goes offline.
 pub type OnOffline = Box<dyn Fn(&StorageFault) + Send + Sync>;
@@ -67,10 +69,10 @@ impl WriteQueue {
 #[derive(Debug, Default)]
 pub(crate) struct KeptOffsets {
     pub(crate) partitions: HashSet<TopicPartition>,
-    pub(crate) recovery: HashMap<TopicPartition, Offset>,
-    pub(crate) log_start: HashMap<TopicPartition, Offset>,
-    pub(crate) high_watermark: HashMap<TopicPartition, Offset>,
-    pub(crate) cleaned_to: HashMap<TopicPartition, Offset>,
+    pub(crate) recovery: OffsetMap,
+    pub(crate) log_start: OffsetMap,
+    pub(crate) high_watermark: OffsetMap,
+    pub(crate) cleaned_to: OffsetMap,
 }
 
 impl KeptOffsets {
@@ -81,13 +83,6 @@ impl KeptOffsets {
         self.high_watermark.remove(partition);
         self.cleaned_to.remove(partition);
     }
-}
-
-fn entries(
-    map: &HashMap<TopicPartition, Offset>,
-) -> impl Iterator<Item = (TopicPartition, Offset)> {
-    map.iter()
-        .map(|(partition, offset)| (partition.clone(), *offset))
 }
 
 pub(crate) struct DirShared {
@@ -103,8 +98,10 @@ pub(crate) struct DirShared {
     pub(crate) logs: RwLock<HashMap<TopicPartition, Arc<Log>>>,
     /// Partitions that could not be loaded: their checkpointed offsets must stay.
     pub(crate) kept: Mutex<KeptOffsets>,
-    /// Text of each checkpoint file as it was written last.
-    checkpoints: Mutex<HashMap<&'static str, String>>,
+    /// What each checkpoint file was written from last.
+    checkpoints: Mutex<HashMap<&'static str, Written>>,
+    /// Something that the checkpoints hold may differ from them.
+    is_changed: AtomicBool,
     fault: OnceLock<StorageFault>,
     is_stopped: AtomicBool,
     on_offline: Mutex<Vec<OnOffline>>,
@@ -123,6 +120,7 @@ impl DirShared {
             logs: RwLock::default(),
             kept: Mutex::default(),
             checkpoints: Mutex::default(),
+            is_changed: AtomicBool::new(true),
             fault: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
             on_offline: Mutex::default(),
@@ -198,53 +196,6 @@ impl DirShared {
                 self.go_offline("use", self.path.to_path_buf(), source);
             }
         }
-    }
-
-    /// Writes all checkpoints whose content changed (6.1): recovery points, log start offsets, high
-    /// watermarks.
-    pub(crate) fn write_checkpoints(&self) -> Result<(), LogError> {
-        let recovery = |log: &Log| Some(log.checkpoint_offsets().0);
-        self.write_checkpoint(checkpoint::RECOVERY_POINT, recovery, |kept| &kept.recovery)?;
-        self.write_log_start_checkpoint()?;
-        let watermark = |log: &Log| Some(log.checkpoint_offsets().1);
-        self.write_checkpoint(checkpoint::HIGH_WATERMARK, watermark, |kept| {
-            &kept.high_watermark
-        })?;
-        self.write_cleaner_checkpoint()
-    }
-
-    /// Writes how far each log is cleaned (L-49).
-    pub(crate) fn write_cleaner_checkpoint(&self) -> Result<(), LogError> {
-        let cleaned_to = |log: &Log| log.lock_state().cleaned_to;
-        self.write_checkpoint(checkpoint::CLEANED_TO, cleaned_to, |kept| &kept.cleaned_to)
-    }
-
-    pub(crate) fn write_log_start_checkpoint(&self) -> Result<(), LogError> {
-        let log_start = |log: &Log| log.checkpoint_offsets().2;
-        self.write_checkpoint(checkpoint::LOG_START, log_start, |kept| &kept.log_start)
-    }
-
-    fn write_checkpoint(
-        &self,
-        name: &'static str,
-        offset_of: impl Fn(&Log) -> Option<Offset>,
-        kept: impl Fn(&KeptOffsets) -> &HashMap<TopicPartition, Offset>,
-    ) -> Result<(), LogError> {
-        let logs; // let go of after the lock: with the last handle of a log the directory's may go
-        // Held while they are collected: whoever writes later must not know less.
-        let mut written = self.checkpoints.lock();
-        self.check_running()?;
-        logs = self.all_logs();
-        let of_log = |log: &Arc<Log>| Some((log.partition().clone(), offset_of(log)?));
-        let mut found: Vec<_> = logs.iter().filter_map(of_log).collect();
-        found.extend(entries(kept(&self.kept.lock())));
-        let text = checkpoint::encode(&mut found);
-        if written.get(name) == Some(&text) {
-            return Ok(());
-        }
-        sys::replace_file(&self.path.join(name), text.as_bytes(), true)?;
-        written.insert(name, text);
-        Ok(())
     }
 
     pub(crate) fn all_logs(&self) -> Vec<Arc<Log>> {

@@ -200,6 +200,7 @@ impl Log {
         let target = offset.min(self.log_end_offset());
         if target > self.high_watermark() {
             set(&self.offsets.high_watermark, target);
+            self.dir.note_change();
             set(
                 &self.offsets.last_stable,
                 state.producers.last_stable_offset(target),
@@ -215,7 +216,9 @@ impl Log {
 
     /// Replaces the settings.
     pub fn update_config(&self, config: LogConfig) {
-        self.state.lock().config = config;
+        let mut state = self.state.lock();
+        state.config = config;
+        self.dir.note_change(); // whether the log start is checkpointed depends on them
     }
 
     /// Bytes of all local segments, what is not written yet included.

@@ -245,6 +245,7 @@ impl LogDir {
         };
         let log = Log::assemble(parts, &self.shared);
         logs.insert(partition, Arc::clone(&log));
+        self.shared.note_change();
         Ok(log)
     }
 
@@ -261,7 +262,9 @@ impl LogDir {
             Err(e) => return Err(LogError::io("rename", folder, e)),
             Ok(()) => self.shared.janitor.add(Chore::RemoveFolder(target), 0),
         }
-        self.shared.kept.lock().forget(partition);
+        let mut kept = self.shared.kept.lock();
+        kept.forget(partition);
+        self.shared.note_change();
         Ok(())
     }
 
@@ -299,6 +302,7 @@ impl LogDir {
             changed.iter().try_for_each(|log| log.flush_closed())?;
         }
         changed.iter().for_each(|log| log.closed_on_device());
+        self.shared.note_change(); // the last ones are written whatever is known of them
         self.shared.write_checkpoints()?;
         self.put_clean_marker()
     }
@@ -418,6 +422,50 @@ mod tests {
         ));
         assert_eq!(fs::read_to_string(&path).unwrap(), before);
         assert!(!dir.is_offline());
+    }
+
+    // 6.1: an idle directory is not written to
+    #[test]
+    fn a_checkpoint_is_written_again_when_what_is_in_it_changed() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let dir = open(folder.path());
+        let log = create(&dir);
+        let path = folder.path().join(crate::checkpoint::HIGH_WATERMARK);
+        let file = || {
+            dir.checkpoint().unwrap();
+            (
+                fs::metadata(&path).unwrap().ino(),
+                fs::read_to_string(&path).unwrap(),
+            )
+        };
+        let starts = || fs::read_to_string(folder.path().join(crate::checkpoint::LOG_START));
+        let empty = file();
+        assert_eq!(file(), empty);
+        // L-26: the start of a tiered log always has a line
+        for (remote, lines) in [(true, "0\n1\nt 0 0\n"), (false, "0\n0\n")] {
+            log.update_config(LogConfig {
+                remote,
+                ..LogConfig::default()
+            });
+            dir.checkpoint().unwrap();
+            assert_eq!(starts().unwrap(), lines);
+        }
+        let appended = log.append_as_leader(BatchSpec::default().build(), 0, 0);
+        appended.unwrap();
+        let end = log.log_end_offset();
+        log.set_high_watermark(end);
+        let full = file();
+        assert_ne!(full.0, empty.0);
+        assert!(full.1.ends_with(&format!(" {end}\n")), "{}", full.1);
+        assert_eq!(file(), full);
+        log.set_log_start_offset(1).unwrap();
+        dir.checkpoint().unwrap();
+        assert_eq!(starts().unwrap(), "0\n1\nt 0 1\n");
+        // Another of that name, which is where the first one began.
+        log.delete().unwrap();
+        create(&dir);
+        assert_eq!(file().1, empty.1);
     }
 
     // L-27: one directory that fails leaves the memory of all to the others

@@ -307,6 +307,7 @@ fn written(
     }
     if is_flushed && all_before_flushed {
         set(&offsets.recovery_point, end);
+        dir.note_change();
     }
     log.wake_waiters(&state);
     drop(state);

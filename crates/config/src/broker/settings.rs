@@ -150,7 +150,7 @@ settings! {
     // The cold tier.
     "Whether this broker has a cold tier at all."
     remote_log_storage_system_enable: bool = boolean("remote.log.storage.system.enable", "true").unlike_kafka("false");
-    "How often each partition is looked at for uploads and expiry, in ms; more than 1000 counts as 1000."
+    "How often each partition is looked at for uploads and expiry, in ms; more than 1000 counts as 1000, unless there are so many partitions that looking each second takes more than a thousandth of a processor: then as seldom as each 30 s."
     remote_log_manager_task_interval_ms: i64 = long("remote.log.manager.task.interval.ms", "30000").at_least(1);
     "Most uploads at the same time."
     remote_log_manager_copier_thread_pool_size: i32 = int("remote.log.manager.copier.thread.pool.size", "10").at_least(1);

@@ -97,6 +97,7 @@ impl Log {
             let mut state = self.state.lock();
             self.check_open(&state)?;
             state.cleaned_to = Some(end);
+            self.dir.note_change();
         }
         self.dir.write_cleaner_checkpoint()
     }

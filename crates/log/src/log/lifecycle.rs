@@ -65,6 +65,7 @@ impl Log {
         let state = self.state.lock();
         if end > self.recovery_point() {
             set(&self.offsets.recovery_point, end);
+            self.dir.note_change();
         }
         drop(state);
         Ok(())
@@ -229,6 +230,7 @@ impl Log {
     /// Notes that a closed log is on the device as a whole.
     pub(crate) fn closed_on_device(&self) {
         set(&self.offsets.recovery_point, self.log_end_offset());
+        self.dir.note_change();
     }
 
     /// Deletes the log: its folder is renamed at once and removed after `file.delete.delay.ms`.
@@ -259,7 +261,11 @@ impl Log {
         };
         self.tail.clear(&self.dir.tail);
         self.notify_written(Err(LogError::Deleted(self.partition.clone())));
-        self.dir.logs.write().remove(&self.partition);
+        {
+            let mut logs = self.dir.logs.write();
+            logs.remove(&self.partition);
+            self.dir.note_change();
+        }
         sys::rename(&self.folder, &target)
             .map_err(|e| LogError::io("rename", self.folder.to_path_buf(), e))?;
         self.dir.files.forget(self.number, |_| true);

@@ -166,6 +166,7 @@ impl Log {
                 let reason = "segments left while they were replaced";
                 return Err(LogError::corrupt(&*self.folder, reason));
             }
+            self.dir.note_change();
             let next = state.segments.floor(base).and_then(|(_, next)| next);
             next.unwrap_or(base)
         };

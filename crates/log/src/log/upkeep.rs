@@ -85,6 +85,7 @@ impl Log {
         self.check_open(&state)?;
         if state.config.remote && offset >= 0 && offset < self.log_start_offset() {
             set(&self.offsets.log_start, offset);
+            self.dir.note_change();
         }
         self.is_log_start_known
             .store(true, std::sync::atomic::Ordering::Release);
@@ -106,6 +107,7 @@ impl Log {
         self.raise_local_log_start(offset);
         if offset > self.log_start_offset() {
             set(&self.offsets.log_start, offset);
+            self.dir.note_change();
             if state.epochs.truncate_from_start(offset) {
                 self.push_epochs(state);
             }
@@ -216,6 +218,7 @@ impl Log {
         } else {
             self.raise_log_start(state, first_kept);
         }
+        self.dir.note_change();
         state.segments.remove_first(count)
     }
 

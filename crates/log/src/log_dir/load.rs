@@ -1,12 +1,11 @@
 //! Loading all logs of a directory at start, several at once (L-20…L-26, R-20, S-24).
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use strandline_types::{Offset, TopicId, TopicName, TopicPartition};
+use strandline_types::{TopicId, TopicName, TopicPartition};
 
 use super::LogDir;
 use crate::checkpoint::{self, OffsetMap};
@@ -88,7 +87,7 @@ impl LogDir {
         let mut kept = self.shared.kept.lock();
         for FailedLog { partition, .. } in &loaded.failed {
             kept.partitions.insert(partition.clone());
-            let keep = |from: &OffsetMap, to: &mut HashMap<TopicPartition, Offset>| {
+            let keep = |from: &OffsetMap, to: &mut OffsetMap| {
                 if let Some(offset) = from.get(partition) {
                     to.insert(partition.clone(), *offset);
                 }
@@ -99,6 +98,7 @@ impl LogDir {
             keep(&checkpoints.cleaned_to, &mut kept.cleaned_to);
         }
         drop(kept);
+        self.shared.note_change();
         // Entries of partitions that are gone must not meet a new one of their name.
         self.shared.write_checkpoints()?;
         Ok(loaded)

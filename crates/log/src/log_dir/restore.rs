@@ -75,6 +75,7 @@ impl LogDir {
         })?;
         let log = Log::assemble(parts, &self.shared);
         logs.insert(partition, Arc::clone(&log));
+        self.shared.note_change();
         Ok(log)
     }
 }

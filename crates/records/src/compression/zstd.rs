@@ -144,7 +144,10 @@ mod tests {
         let (first, second) = (frame(&one, 21), frame(&two, 21));
         for cut in [1, 5, first.len() / 2, first.len() - 1] {
             read(&first[..cut]).unwrap_err();
-            assert!(kept().is_some(), "this is about a context that is used again");
+            assert!(
+                kept().is_some(),
+                "this is about a context that is used again"
+            );
             assert_eq!(read(&second).unwrap(), two);
         }
         let mut damaged = first.clone();
@@ -153,7 +156,10 @@ mod tests {
         assert_eq!(read(&second).unwrap(), two);
         // Left in the middle, as by a limit.
         let mut decoder = Decoder::new(&first).ok().unwrap();
-        assert!(matches!(decoder.read_more(&mut Buffer::fresh(), 10), Ok(true)));
+        assert!(matches!(
+            decoder.read_more(&mut Buffer::fresh(), 10),
+            Ok(true)
+        ));
         drop(decoder);
         assert_eq!(read(&second).unwrap(), two);
     }
