@@ -24,6 +24,9 @@ const LOOK_PART: u32 = 1000;
 /// … as long as each partition is looked at this often, which is Kafka's default of the interval. A
 /// look at 10,000 takes 2 ms, or 40 where the machine under a virtual one has their memory elsewhere.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Longest time to wait for the sake of one partition more: a look at a few takes long only when
+/// the thread was kept from running.
+const MAX_PAUSE_EACH: Duration = Duration::from_millis(3);
 /// Waits after failures of a partition (S-5, `remote.log.manager.task.retry.backoff.*`).
 const BACKOFF: BackoffOptions = BackoffOptions {
     base: Duration::from_millis(500),
@@ -58,26 +61,29 @@ pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
                 () = tokio::time::sleep(wait) => {}
             }
             let began = Instant::now();
-            look(&broker, &in_hand, &permits, &shutdown);
-            wait = pause(interval, began.elapsed());
+            let partitions = look(&broker, &in_hand, &permits, &shutdown);
+            wait = pause(interval, began.elapsed(), partitions);
         }
     });
 }
 
-/// How long to wait after a look that took `took`.
-fn pause(interval: Duration, took: Duration) -> Duration {
-    (took * LOOK_PART).min(MAX_PAUSE).max(interval)
+/// How long to wait after a look at so many partitions that took `took`.
+fn pause(interval: Duration, took: Duration, partitions: usize) -> Duration {
+    let most = MAX_PAUSE_EACH.saturating_mul(u32::try_from(partitions).unwrap_or(u32::MAX));
+    (took * LOOK_PART).min(most).min(MAX_PAUSE).max(interval)
 }
 
-/// Starts work on every partition that needs some.
+/// Starts work on every partition that needs some; how many there are.
 fn look(
     broker: &Arc<Broker>,
     in_hand: &Arc<InHand>,
     permits: &Arc<Semaphore>,
     shutdown: &Shutdown,
-) {
+) -> usize {
     let now_ms = broker.clock.now_ms();
-    for partition in broker.replicas.all() {
+    let all = broker.replicas.all();
+    let partitions = all.len();
+    for partition in all {
         if !partition.needs_tiering(now_ms) || !in_hand.take(&partition.id, now_ms) {
             continue;
         }
@@ -92,6 +98,7 @@ fn look(
             in_hand.busy.lock().remove(&partition.id);
         });
     }
+    partitions
 }
 
 async fn work(
@@ -167,12 +174,13 @@ mod tests {
     #[test]
     fn looking_takes_a_thousandth_of_the_time_and_never_waits_for_long() {
         let ms = Duration::from_millis;
-        assert_eq!(pause(ms(30), Duration::from_micros(20)), ms(30));
-        assert_eq!(pause(ms(1000), ms(2)), ms(2000));
+        assert_eq!(pause(ms(30), Duration::from_micros(20), 100), ms(30));
+        assert_eq!(pause(ms(1000), ms(2), 10_000), ms(2000));
+        assert_eq!(pause(ms(1000), ms(300), 20_000), ms(30_000));
         assert_eq!(
-            pause(ms(1000), ms(300)),
-            ms(10_000),
-            "a machine that stood still"
+            pause(ms(100), ms(300), 2),
+            ms(100),
+            "it was not the looking that took long"
         );
     }
 }
