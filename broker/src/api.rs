@@ -5,6 +5,7 @@ mod add_partitions_to_txn;
 pub(crate) mod admission;
 mod alter_configs;
 mod api_versions;
+mod committing;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;

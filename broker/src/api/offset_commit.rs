@@ -1,11 +1,6 @@
 //! OffsetCommit (8). Rules: G-50 … G-54.
 
-use std::collections::HashMap;
-
-use strandline_group_coordinator::{
-    GroupError, OffsetCommitPartition, OffsetCommitRequest as Commit, OffsetCommitTopic, Reply,
-    Request,
-};
+use strandline_group_coordinator::{OffsetCommitRequest as Commit, Reply, Request};
 use strandline_wire::ErrorCode;
 use strandline_wire::messages::OffsetCommitRequest;
 use strandline_wire::messages::offset_commit_response::{
@@ -13,6 +8,7 @@ use strandline_wire::messages::offset_commit_response::{
 };
 
 use super::RequestContext;
+use super::committing::{self, Committing};
 use crate::error_codes;
 
 pub(super) async fn handle(
@@ -20,35 +16,14 @@ pub(super) async fn handle(
     request: OffsetCommitRequest,
 ) -> OffsetCommitResponse {
     let version = context.version();
-    let image = context.broker.metadata.image();
-    let exists = |topic: &str, partition: i32| {
-        image
-            .topics()
-            .by_name(topic)
-            .is_some_and(|t| t.partition(partition).is_some())
-    };
-    // G-50: what does not exist is answered here and does not reach the coordinator.
-    let topics = request.topics.iter().map(|t| OffsetCommitTopic {
-        name: t.name.as_str().to_owned(),
-        partitions: t
-            .partitions
-            .iter()
-            .filter(|p| exists(&t.name, p.partition_index))
-            .map(|p| OffsetCommitPartition {
-                partition: p.partition_index,
-                offset: p.committed_offset,
-                leader_epoch: if version >= 6 {
-                    p.committed_leader_epoch
-                } else {
-                    -1
-                },
-                metadata: p
-                    .committed_metadata
-                    .as_ref()
-                    .map_or("", |m| m.as_str())
-                    .to_owned(),
-            })
-            .collect(),
+    let committing = Committing::new(context);
+    let topics = request.topics.iter().map(|t| {
+        let partitions = t.partitions.iter().map(|p| {
+            let epoch = (version >= 6).then_some(p.committed_leader_epoch);
+            let metadata = p.committed_metadata.as_deref();
+            committing::partition(p.partition_index, p.committed_offset, epoch, metadata)
+        });
+        (t.name.as_str(), partitions)
     });
     let commit = Commit {
         group_id: request.group_id.as_str().to_owned(),
@@ -61,30 +36,20 @@ pub(super) async fn handle(
         retention_time_ms: (version <= 4 && request.retention_time_ms != -1)
             .then_some(request.retention_time_ms),
         supports_group_id_not_found: version >= 9,
-        topics: topics.filter(|t| !t.partitions.is_empty()).collect(),
+        topics: committing.existing(topics),
     };
     let outcome = context
         .broker
         .groups
         .submit(Request::OffsetCommit(commit))
         .await;
-    let errors = match outcome {
-        Ok(Reply::OffsetCommit(reply)) => Ok(by_partition(reply.topics)),
-        Ok(_) => Err(GroupError::UnknownServerError),
-        Err(e) => Err(e),
+    let outcome = match outcome {
+        Ok(Reply::OffsetCommit(reply)) => Ok(committing::by_partition(reply.topics)),
+        Ok(_) => Err(ErrorCode::UnknownServerError),
+        Err(e) => Err(error_codes::for_group(e)),
     };
     let code = |topic: &str, partition: i32| {
-        if !exists(topic, partition) {
-            return ErrorCode::UnknownTopicOrPartition;
-        }
-        match &errors {
-            Err(e) => error_codes::for_group(*e),
-            Ok(errors) => errors
-                .get(&(topic.to_owned(), partition))
-                .copied()
-                .flatten()
-                .map_or(ErrorCode::None, error_codes::for_group),
-        }
+        committing.code(topic, partition, &outcome, error_codes::for_group)
     };
     let topics = request.topics.iter().map(|t| {
         let partitions = t.partitions.iter().map(|p| {
@@ -97,17 +62,4 @@ pub(super) async fn handle(
             .with_partitions(partitions.collect())
     });
     OffsetCommitResponse::default().with_topics(topics.collect())
-}
-
-/// Errors by topic and partition.
-pub(super) fn by_partition(
-    topics: Vec<strandline_group_coordinator::PartitionErrors>,
-) -> HashMap<(String, i32), Option<GroupError>> {
-    let mut out = HashMap::new();
-    for topic in topics {
-        for (partition, error) in topic.partitions {
-            out.insert((topic.name.clone(), partition), error);
-        }
-    }
-    out
 }

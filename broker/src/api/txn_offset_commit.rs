@@ -1,10 +1,7 @@
 //! TxnOffsetCommit (28): to the coordinator of the group. Rules: T-20 … T-23, P-70 … P-73.
 
 use strandline_coordinator::Producer;
-use strandline_group_coordinator::{
-    GroupError, OffsetCommitPartition, OffsetCommitTopic, Reply, Request,
-    TxnOffsetCommitRequest as Commit,
-};
+use strandline_group_coordinator::{GroupError, Reply, Request, TxnOffsetCommitRequest as Commit};
 use strandline_log::VerificationGuard;
 use strandline_types::NO_SEQUENCE;
 use strandline_wire::ErrorCode;
@@ -16,7 +13,7 @@ use strandline_wire::messages::txn_offset_commit_response::{
 use super::RequestContext;
 use super::add_offsets_to_txn::offsets_partition;
 use super::admission::{self, Generation, Wish};
-use super::offset_commit::by_partition;
+use super::committing::{self, Committing, Errors};
 use crate::error_codes;
 
 /// The first version whose clients know TRANSACTION_ABORTABLE, and the first of those that leave
@@ -28,25 +25,10 @@ pub(super) async fn handle(
     context: &RequestContext,
     request: TxnOffsetCommitRequest,
 ) -> TxnOffsetCommitResponse {
-    let image = context.broker.metadata.image();
-    let exists = |topic: &str, partition: i32| {
-        let topic = image.topics().by_name(topic);
-        topic.is_some_and(|t| t.partition(partition).is_some())
-    };
-    let outcome = commit(context, &request, &exists).await;
-    let code = |topic: &str, partition: i32| {
-        if !exists(topic, partition) {
-            return ErrorCode::UnknownTopicOrPartition;
-        }
-        match &outcome {
-            Err(code) => *code,
-            Ok(errors) => errors
-                .get(&(topic.to_owned(), partition))
-                .copied()
-                .flatten()
-                .map_or(ErrorCode::None, |e| for_version(context.version(), e)),
-        }
-    };
+    let committing = Committing::new(context);
+    let outcome = commit(context, &request, &committing).await;
+    let of_error = |error| for_version(context.version(), error);
+    let code = |topic: &str, partition: i32| committing.code(topic, partition, &outcome, of_error);
     let topics = request.topics.iter().map(|t| {
         let partitions = t.partitions.iter().map(|p| {
             TxnOffsetCommitResponsePartition::default()
@@ -78,35 +60,19 @@ fn for_old(version: i16, code: ErrorCode) -> ErrorCode {
     }
 }
 
-type Errors = std::collections::HashMap<(String, i32), Option<GroupError>>;
-
 async fn commit(
     context: &RequestContext,
     request: &TxnOffsetCommitRequest,
-    exists: &impl Fn(&str, i32) -> bool,
+    committing: &Committing,
 ) -> Result<Errors, ErrorCode> {
     let version = context.version();
-    let topics = request.topics.iter().map(|t| OffsetCommitTopic {
-        name: t.name.as_str().to_owned(),
-        partitions: t
-            .partitions
-            .iter()
-            .filter(|p| exists(&t.name, p.partition_index))
-            .map(|p| OffsetCommitPartition {
-                partition: p.partition_index,
-                offset: p.committed_offset,
-                leader_epoch: if version >= 2 {
-                    p.committed_leader_epoch
-                } else {
-                    -1
-                },
-                metadata: p
-                    .committed_metadata
-                    .as_ref()
-                    .map_or("", |m| m.as_str())
-                    .to_owned(),
-            })
-            .collect(),
+    let topics = request.topics.iter().map(|t| {
+        let partitions = t.partitions.iter().map(|p| {
+            let epoch = (version >= 2).then_some(p.committed_leader_epoch);
+            let metadata = p.committed_metadata.as_deref();
+            committing::partition(p.partition_index, p.committed_offset, epoch, metadata)
+        });
+        (t.name.as_str(), partitions)
     });
     let producer = Producer {
         id: request.producer_id.0,
@@ -128,13 +94,13 @@ async fn commit(
         generation_id,
         member_id: member_id.to_owned(),
         group_instance_id: instance_id.map(|i| i.as_str().to_owned()),
-        topics: topics.filter(|t| !t.partitions.is_empty()).collect(),
+        topics: committing.existing(topics),
     };
     let guard = verify(context, request, producer).await?;
     let groups = &context.broker.groups;
     let submitted = groups.submit_verified(Request::TxnOffsetCommit(commit), guard);
     match submitted.await {
-        Ok(Reply::TxnOffsetCommit(reply)) => Ok(by_partition(reply.topics)),
+        Ok(Reply::TxnOffsetCommit(reply)) => Ok(committing::by_partition(reply.topics)),
         Ok(_) => Err(ErrorCode::UnknownServerError),
         Err(e) => Err(for_version(version, e)),
     }
