@@ -3,6 +3,7 @@
 mod batches;
 mod groups;
 mod runtime;
+mod shards;
 mod transactions;
 
 pub(crate) use groups::GroupCoordinators;

@@ -2,12 +2,10 @@
 
 mod load;
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
-use strandline_coordinator::{AppendError, AppendToken, TransactionEnd, partition_for_key};
+use strandline_coordinator::{AppendError, AppendToken, TransactionEnd};
 use strandline_group_coordinator::{
     Effects, FetchedTopic, GroupConfig, GroupDescription, GroupError, GroupShard, ListGroupsFilter,
     ListedGroup, Loader, OffsetFetchQuery, Reply, Request,
@@ -18,6 +16,7 @@ use strandline_types::TopicName;
 use uuid::Uuid;
 
 use crate::coordinators::runtime::{Machine, Runtime, Surroundings};
+use crate::coordinators::shards::Shards;
 use crate::partition::Partition;
 
 type Shard = Runtime<GroupShard>;
@@ -59,14 +58,7 @@ pub(crate) struct GroupCoordinators {
     config: GroupConfig,
     surroundings: Surroundings,
     metadata: Metadata,
-    shards: RwLock<Shards>,
-}
-
-#[derive(Debug, Default)]
-struct Shards {
-    by_partition: HashMap<i32, Arc<Shard>>,
-    /// Partitions of the topic in all, 0 while it does not exist.
-    partition_count: i32,
+    shards: Shards<GroupShard>,
 }
 
 impl GroupCoordinators {
@@ -75,18 +67,12 @@ impl GroupCoordinators {
             config,
             surroundings,
             metadata,
-            shards: RwLock::default(),
+            shards: Shards::default(),
         }
     }
 
     /// This broker leads a partition of `__consumer_offsets`; it is loaded in the background (G-71).
     pub(crate) fn on_elected(&self, partition: &Arc<Partition>, partition_count: i32) {
-        let mut shards = self.shards.write();
-        shards.partition_count = partition_count;
-        let index = partition.id.partition;
-        if shards.by_partition.contains_key(&index) {
-            return;
-        }
         // What is not there now is older than all that will be read, even if a topic of its name is
         // created while that is read (G-61); later deletions come to `on_topics_deleted`.
         let image = self.metadata.image();
@@ -97,30 +83,28 @@ impl GroupCoordinators {
             shard.call(|machine, now_ms| machine.on_topics_deleted(&gone, now_ms));
             shard.call(|machine, now_ms| machine.start(loader, now_ms));
         };
-        let shard = Shard::start(
-            Arc::clone(partition),
-            GroupShard::new(self.config.clone(), Box::new(Uuid::new_v4)),
-            self.surroundings.clone(),
-            Box::new(|never| match never {}),
-            load::load,
-            start,
-        );
-        shards.by_partition.insert(index, shard);
+        let index = partition.id.partition;
+        self.shards.elected(index, partition_count, || {
+            Shard::start(
+                Arc::clone(partition),
+                GroupShard::new(self.config.clone(), Box::new(Uuid::new_v4)),
+                self.surroundings.clone(),
+                Box::new(|never| match never {}),
+                load::load,
+                start,
+            )
+        });
     }
 
     /// `__consumer_offsets` is gone, and every coordinator with it.
     pub(crate) fn on_deleted(&self) {
-        let shards = std::mem::take(&mut *self.shards.write());
-        for shard in shards.by_partition.into_values() {
-            shard.unload();
-        }
+        self.shards.on_deleted();
     }
 
     /// Forgets the committed offsets of topics that are gone (G-61).
     pub(crate) fn on_topics_deleted(&self, names: &[TopicName]) {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let shards: Vec<_> = self.shards.read().by_partition.values().cloned().collect();
-        for shard in shards {
+        for shard in self.shards.all() {
             shard.call(|machine, now_ms| machine.on_topics_deleted(&names, now_ms));
         }
     }
@@ -128,8 +112,7 @@ impl GroupCoordinators {
     /// The partition of `__consumer_offsets` that coordinates a group; `None` while the topic does
     /// not exist.
     pub(crate) fn partition_of(&self, group_id: &str) -> Option<i32> {
-        let count = self.shards.read().partition_count;
-        (count > 0).then(|| partition_for_key(group_id, count))
+        self.shards.partition_of(group_id)
     }
 
     /// The coordinator of a group, if it is here.
@@ -137,9 +120,7 @@ impl GroupCoordinators {
         let index = self
             .partition_of(group_id)
             .ok_or(GroupError::CoordinatorNotAvailable)?;
-        let shards = self.shards.read();
-        let shard = shards.by_partition.get(&index).cloned();
-        shard.ok_or(GroupError::NotCoordinator)
+        self.shards.at(index).ok_or(GroupError::NotCoordinator)
     }
 
     /// Carries out a request that changes a group. Errors: the coordinator is elsewhere, or loads.
@@ -168,7 +149,7 @@ impl GroupCoordinators {
         index: i32,
         end: TransactionEnd,
     ) -> Result<(), AppendError> {
-        let shard = self.shards.read().by_partition.get(&index).cloned();
+        let shard = self.shards.at(index);
         let shard = shard.ok_or(AppendError::NotLeaderOrFollower)?;
         match shard
             .submit(None, |machine, id, _| machine.end_transaction(id, end))
@@ -196,9 +177,8 @@ impl GroupCoordinators {
 
     /// Lists the groups whose coordinator is here (G-81).
     pub(crate) fn list(&self, filter: &ListGroupsFilter) -> Result<Vec<ListedGroup>, GroupError> {
-        let shards: Vec<_> = self.shards.read().by_partition.values().cloned().collect();
         let mut out = Vec::new();
-        for shard in shards {
+        for shard in self.shards.all() {
             match shard.read(|machine| machine.list_groups(filter)) {
                 Ok(groups) => out.extend(groups),
                 // G-81: not the coordinator of some is no error.

@@ -6,11 +6,10 @@ mod load;
 mod markers;
 mod patient;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
-use strandline_coordinator::{AppendError, AppendToken, Producer, partition_for_key};
+use strandline_coordinator::{AppendError, AppendToken, Producer};
 use strandline_metadata::Metadata;
 use strandline_transaction_coordinator::{
     AddPartitionsRequest, Effects, EndTxnRequest, InitProducerIdRequest, ListedTransaction, Loader,
@@ -24,6 +23,7 @@ pub(crate) use patient::Patience;
 
 use crate::broker::ProducerIds;
 use crate::coordinators::runtime::{Machine, Runtime, Surroundings};
+use crate::coordinators::shards::Shards;
 use crate::features::TRANSACTION_VERSION;
 use crate::partition::Partition;
 use patient::Patient;
@@ -69,15 +69,8 @@ pub(crate) struct TransactionCoordinators {
     metadata: Metadata,
     producer_ids: Arc<ProducerIds>,
     markers: Arc<MarkerWriter>,
-    shards: Arc<RwLock<Shards>>,
+    shards: Arc<Shards<TransactionShard>>,
     patient: Arc<Patient>,
-}
-
-#[derive(Debug, Default)]
-struct Shards {
-    by_partition: HashMap<i32, Arc<Shard>>,
-    /// Partitions of the topic in all, 0 while it does not exist.
-    partition_count: i32,
 }
 
 impl TransactionCoordinators {
@@ -102,12 +95,7 @@ impl TransactionCoordinators {
     /// This broker leads a partition of `__transaction_state`; it is loaded in the background, and
     /// ends that were decided before go on (T-32).
     pub(crate) fn on_elected(&self, partition: &Arc<Partition>, partition_count: i32) {
-        let mut shards = self.shards.write();
-        shards.partition_count = partition_count;
         let index = partition.id.partition;
-        if shards.by_partition.contains_key(&index) {
-            return;
-        }
         let (writer, all) = (Arc::clone(&self.markers), Arc::clone(&self.shards));
         let shutdown = self.surroundings.shutdown.clone();
         let patient = Arc::clone(&self.patient);
@@ -115,7 +103,7 @@ impl TransactionCoordinators {
             Order::Free(id) => patient.tell(&id),
             Order::Write(markers) => {
                 // The shard's own handle: it may be gone, and another one in its place.
-                let shard = all.read().by_partition.get(&index).cloned();
+                let shard = all.at(index);
                 if let Some(shard) = shard {
                     markers::send(&writer, &shard, markers, &shutdown);
                 }
@@ -129,15 +117,16 @@ impl TransactionCoordinators {
             value_version: self.value_version(),
             ..self.config.clone()
         };
-        let shard = Shard::start(
-            Arc::clone(partition),
-            TransactionShard::new(config),
-            self.surroundings.clone(),
-            Box::new(carry_out),
-            load::load,
-            start,
-        );
-        shards.by_partition.insert(index, shard);
+        self.shards.elected(index, partition_count, || {
+            Shard::start(
+                Arc::clone(partition),
+                TransactionShard::new(config),
+                self.surroundings.clone(),
+                Box::new(carry_out),
+                load::load,
+                start,
+            )
+        });
     }
 
     /// From transaction.version 1 on values have the flexible format (5.1).
@@ -148,20 +137,15 @@ impl TransactionCoordinators {
 
     /// `__transaction_state` is gone, and every coordinator with it.
     pub(crate) fn on_deleted(&self) {
-        let shards = std::mem::take(&mut *self.shards.write());
-        for shard in shards.by_partition.into_values() {
-            shard.unload();
-        }
+        self.shards.on_deleted();
     }
 
     /// The coordinator of a transactional id, if it is here.
     fn shard(&self, transactional_id: &str) -> Result<Arc<Shard>, TransactionError> {
-        let shards = self.shards.read();
-        if shards.partition_count == 0 {
+        let Some(index) = self.shards.partition_of(transactional_id) else {
             return Err(self.absence());
-        }
-        let index = partition_for_key(transactional_id, shards.partition_count);
-        let shard = shards.by_partition.get(&index).cloned();
+        };
+        let shard = self.shards.at(index);
         shard.ok_or(TransactionError::NotCoordinator)
     }
 
@@ -264,7 +248,7 @@ impl TransactionCoordinators {
     }
 
     fn all(&self) -> Vec<Arc<Shard>> {
-        self.shards.read().by_partition.values().cloned().collect()
+        self.shards.all()
     }
 
     /// How many transactional ids are in each state here.
