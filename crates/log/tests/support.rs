@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use strandline_log::{
-    AppendError, Appended, Log, LogConfig, LogDir, LogDirOptions, LogError, LogRead, TailBudget,
+    AppendChecks, AppendError, Appended, Log, LogConfig, LogDir, LogDirOptions, LogError, LogRead,
+    TailBudget,
 };
 use strandline_records::{Batch, BatchBuilder, Compression};
 use strandline_types::{BrokerId, Offset, TimestampType, TopicId, TopicName, TopicPartition};
@@ -164,7 +165,13 @@ impl Fixture {
     }
 
     pub(crate) fn append(&self, batch: Batch) -> Result<Appended, AppendError> {
-        self.log().append_as_leader(batch, 0, 0)
+        let log = self.log();
+        if log.log_end_offset() % 2 == 0 {
+            return log.append_as_leader(batch, 0, 0);
+        }
+        let (appended, turn) = log.append_for_turn(batch, 0, AppendChecks::default(), 0)?;
+        turn.write();
+        Ok(appended)
     }
 
     /// Appends and waits until it is written and below the high watermark.
