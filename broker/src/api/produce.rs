@@ -213,7 +213,12 @@ async fn append(context: &RequestContext, job: Job, now_ms: i64) -> PartitionRes
     let size = batch.size_in_bytes();
     // Bytes that are accepted but not written yet are bounded.
     wait_for_room(&partition.log).await;
-    match partition.append_produced(batch, job.guard, now_ms) {
+    let appended = if batch.header().attributes.is_transactional() {
+        partition.append_transactional(batch, job.guard, now_ms)
+    } else {
+        partition.append(batch, now_ms)
+    };
+    match appended {
         Ok(appended) => {
             context
                 .broker

@@ -7,26 +7,6 @@ use strandline_records::{Batch, EndTransactionMarker};
 use crate::partition::Partition;
 
 impl Partition {
-    /// Appends what a client produced; a small batch is written by the thread that calls, which must
-    /// hold no lock.
-    pub(crate) fn append_produced(
-        &self,
-        batch: Batch,
-        guard: Option<VerificationGuard>,
-        now_ms: i64,
-    ) -> Result<Appended, AppendError> {
-        let must_be_verified = batch.header().attributes.is_transactional();
-        let checks = AppendChecks {
-            must_be_verified,
-            guard: guard.filter(|_| must_be_verified),
-            ..AppendChecks::default()
-        };
-        let epoch = self.leader_epoch();
-        let (appended, turn) = self.log.append_for_turn(batch, epoch, checks, now_ms)?;
-        turn.write();
-        Ok(appended)
-    }
-
     /// Appends a batch of a transaction that is open here, or for which the coordinator has vouched
     /// since the guard was given out.
     pub(crate) fn append_transactional(

@@ -15,7 +15,6 @@ use strandline_types::TopicPartition;
 use crate::checkpoint::OffsetMap;
 use crate::error::{LogError, StorageFault};
 use crate::files::FileCache;
-use crate::here::Here;
 use crate::janitor::Janitor;
 use crate::log::Log;
 use crate::tail::TailBudget;
@@ -92,8 +91,6 @@ pub(crate) struct DirShared {
     pub(crate) files: FileCache,
     pub(crate) tail: Arc<TailBudget>,
     pub(crate) janitor: Janitor,
-    /// Whether appending threads may write.
-    pub(crate) here: Here,
     /// Bytes appended and not yet written.
     pub(crate) backlog_bytes: AtomicUsize,
     /// The file system takes reservations.
@@ -118,7 +115,6 @@ impl DirShared {
             files: FileCache::new(open_files),
             tail,
             janitor: Janitor::default(),
-            here: Here::new(),
             backlog_bytes: AtomicUsize::new(0),
             can_reserve: AtomicBool::new(true),
             logs: RwLock::default(),

@@ -143,10 +143,6 @@ impl Log {
         *self.on_written.write() = Some(Arc::new(on_written));
     }
 
-    pub(crate) fn dir(&self) -> &Arc<DirShared> {
-        &self.dir
-    }
-
     pub(crate) fn notify_written(&self, result: Result<Offset, LogError>) {
         let on_written = self.on_written.read().clone();
         if let Some(on_written) = on_written {

@@ -19,7 +19,6 @@ use crate::checkpoint::RECOVERY_POINT;
 use crate::error::AppendError;
 use crate::sys::journal::{self, Disk, Op};
 use crate::testing::marker_batch;
-use crate::verification::AppendChecks;
 use crate::{CleanerOptions, Log, LogCleaner, LogConfig, LogDir, LogDirOptions, TailBudget};
 
 /// Numbers that depend on the seed only.
@@ -168,13 +167,7 @@ impl Life {
 
     fn append(&mut self, which: usize, batch: Batch) -> Offset {
         let log = Arc::clone(&self.logs[which]);
-        let checks = AppendChecks::default();
-        let (appended, turn) = log.append_for_turn(batch, 0, checks, 0).unwrap();
-        if self.luck.below(2) == 0 {
-            turn.write();
-        } else {
-            drop(turn); // the writer's
-        }
+        let appended = log.append_as_leader(batch, 0, 0).unwrap();
         if self.luck.below(2) == 0 {
             self.written(&log);
         }

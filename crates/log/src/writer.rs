@@ -34,25 +34,20 @@ const RESERVE_AT_MOST: u64 = 32 * 1024 * 1024;
 pub(crate) fn run(dir: &Arc<DirShared>) {
     let mut items = Vec::new();
     while let Some(log) = dir.queue.pop() {
-        serve_or_fail(dir, &log, &mut items);
-    }
-}
-
-/// [`serve`], after whose failure the directory is offline and nothing is pending.
-pub(crate) fn serve_or_fail(dir: &Arc<DirShared>, log: &Arc<Log>, items: &mut Vec<WriteItem>) {
-    let done = catch_unwind(AssertUnwindSafe(|| serve(dir, log, items)));
-    let failed = match done {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(error),
-        Err(_) => Some(LogError::io(
-            "write",
-            log.folder(),
-            io::Error::other("the writer panicked"),
-        )),
-    };
-    if let Some(error) = failed {
-        dir.fail(error);
-        log.drop_pending(&dir.fault().map_or(LogError::Closed, |f| f.clone().into()));
+        let done = catch_unwind(AssertUnwindSafe(|| serve(dir, &log, &mut items)));
+        let failed = match done {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error),
+            Err(_) => Some(LogError::io(
+                "write",
+                log.folder(),
+                io::Error::other("the writer panicked"),
+            )),
+        };
+        if let Some(error) = failed {
+            dir.fail(error);
+            log.drop_pending(&dir.fault().map_or(LogError::Closed, |f| f.clone().into()));
+        }
     }
 }
 

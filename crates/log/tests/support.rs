@@ -6,8 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use strandline_log::{
-    AppendChecks, AppendError, Appended, Log, LogConfig, LogDir, LogDirOptions, LogError, LogRead,
-    TailBudget,
+    AppendError, Appended, Log, LogConfig, LogDir, LogDirOptions, LogError, LogRead, TailBudget,
 };
 use strandline_records::{Batch, BatchBuilder, Compression};
 use strandline_types::{BrokerId, Offset, TimestampType, TopicId, TopicName, TopicPartition};
@@ -165,13 +164,7 @@ impl Fixture {
     }
 
     pub(crate) fn append(&self, batch: Batch) -> Result<Appended, AppendError> {
-        let log = self.log();
-        if log.log_end_offset() % 2 == 0 {
-            return log.append_as_leader(batch, 0, 0);
-        }
-        let (appended, turn) = log.append_for_turn(batch, 0, AppendChecks::default(), 0)?;
-        turn.write();
-        Ok(appended)
+        self.log().append_as_leader(batch, 0, 0)
     }
 
     /// Appends and waits until it is written and below the high watermark.

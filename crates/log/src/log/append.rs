@@ -9,7 +9,6 @@ use strandline_types::{LeaderEpoch, NO_TIMESTAMP, Offset, TimestampType};
 
 use super::{Log, LogState, RollItem, WriteItem};
 use crate::error::AppendError;
-use crate::here::WriteTurn;
 use crate::offsets::{get, set};
 use crate::producer_snapshot;
 use crate::producer_state::{BatchMemory, Verdict};
@@ -52,35 +51,11 @@ impl Log {
     /// As [`Log::append_as_leader`], with what transactions demand beside it.
     pub fn append_checked(
         &self,
-        batch: Batch,
-        epoch: LeaderEpoch,
-        checks: AppendChecks,
-        now_ms: i64,
-    ) -> Result<Appended, AppendError> {
-        let (appended, _writers) = self.append(batch, epoch, checks, now_ms, None)?;
-        Ok(appended)
-    }
-
-    /// As [`Log::append_checked`]. The caller may get the duty to write the batch, see [`WriteTurn`].
-    pub fn append_for_turn(
-        self: &Arc<Self>,
-        batch: Batch,
-        epoch: LeaderEpoch,
-        checks: AppendChecks,
-        now_ms: i64,
-    ) -> Result<(Appended, WriteTurn), AppendError> {
-        let may_have_turn = self.dir.here.is_open(&self.dir, batch.size_in_bytes());
-        self.append(batch, epoch, checks, now_ms, may_have_turn.then_some(self))
-    }
-
-    fn append(
-        &self,
         mut batch: Batch,
         epoch: LeaderEpoch,
         checks: AppendChecks,
         now_ms: i64,
-        me: Option<&Arc<Self>>,
-    ) -> Result<(Appended, WriteTurn), AppendError> {
+    ) -> Result<Appended, AppendError> {
         if batch.body().len() < DETACH_BELOW_BYTES {
             batch.detach_body();
         }
@@ -108,39 +83,14 @@ impl Log {
                 return Err(AppendError::InvalidBatch("the offsets are used up".into()));
             }
             match state.producers.check(&batch, &header, checks)? {
-                Verdict::Duplicate(original) => {
-                    return Ok((self.duplicate(&header, original), WriteTurn::none()));
-                }
+                Verdict::Duplicate(original) => return Ok(self.duplicate(&header, original)),
                 Verdict::Append(marker) => {
-                    // Nobody else serves it as long as it counts as scheduled.
-                    let me = me.filter(|_| self.take_turn(&mut state));
-                    let appended =
-                        self.append_locked(&mut state, batch, header, epoch, marker, now_ms);
-                    (appended, self.keep_turn(&state, me))
+                    self.append_locked(&mut state, batch, header, epoch, marker, now_ms)
                 }
             }
         };
         self.dir.tail.enforce();
         Ok(appended)
-    }
-
-    fn take_turn(&self, state: &mut LogState) -> bool {
-        // A flush takes its time.
-        let is_idle = !state.is_scheduled && state.config.flush_messages == i64::MAX;
-        state.is_scheduled |= is_idle;
-        is_idle
-    }
-
-    /// The turn is for one batch; with more to do, such as a roll, it goes to the writer.
-    fn keep_turn(&self, state: &LogState, me: Option<&Arc<Self>>) -> WriteTurn {
-        match (me, &*state.pending) {
-            (None, _) => WriteTurn::none(),
-            (Some(me), [WriteItem::Batch(_)]) => WriteTurn::of(Arc::clone(me)),
-            (Some(me), _) => {
-                self.dir.queue.push(Arc::clone(me));
-                WriteTurn::none()
-            }
-        }
     }
 
     fn duplicate(&self, header: &BatchHeader, original: BatchMemory) -> Appended {
