@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use strandline_env::{Backoff, BackoffOptions, Shutdown};
@@ -60,11 +60,27 @@ pub(crate) fn start(broker: &Arc<Broker>, shutdown: &Shutdown) {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
             }
-            let began = Instant::now();
-            let partitions = look(&broker, &in_hand, &permits, &shutdown);
-            wait = pause(interval, began.elapsed(), partitions);
+            let began = processor_time();
+            let now_ms = broker.clock.now_ms();
+            let all = broker.replicas.all();
+            let partitions = all.len();
+            let due: Vec<_> = all
+                .into_iter()
+                .filter(|p| p.needs_tiering(now_ms))
+                .collect();
+            let took = processor_time().saturating_sub(began);
+            for partition in due {
+                start_work(&broker, partition, &in_hand, &permits, &shutdown);
+            }
+            wait = pause(interval, took, partitions);
         }
     });
+}
+
+/// What this thread has used: others that were given the processor meanwhile do not count.
+fn processor_time() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(used).unwrap_or_default()
 }
 
 /// How long to wait after a look at so many partitions that took `took`.
@@ -73,32 +89,27 @@ fn pause(interval: Duration, took: Duration, partitions: usize) -> Duration {
     (took * LOOK_PART).min(most).min(MAX_PAUSE).max(interval)
 }
 
-/// Starts work on every partition that needs some; how many there are.
-fn look(
+/// Starts work on a partition that needs some, unless it is in hand or has just failed.
+fn start_work(
     broker: &Arc<Broker>,
+    partition: Arc<Partition>,
     in_hand: &Arc<InHand>,
     permits: &Arc<Semaphore>,
     shutdown: &Shutdown,
-) -> usize {
-    let now_ms = broker.clock.now_ms();
-    let all = broker.replicas.all();
-    let partitions = all.len();
-    for partition in all {
-        if !partition.needs_tiering(now_ms) || !in_hand.take(&partition.id, now_ms) {
-            continue;
-        }
-        let (broker, in_hand) = (Arc::clone(broker), Arc::clone(in_hand));
-        let (permits, shutdown) = (Arc::clone(permits), shutdown.clone());
-        tokio::spawn(async move {
-            // Stopping cuts an upload off like a crash: nothing is half done afterwards.
-            tokio::select! {
-                () = shutdown.cancelled() => {}
-                () = work(&broker, &partition, &in_hand, &permits) => {}
-            }
-            in_hand.busy.lock().remove(&partition.id);
-        });
+) {
+    if !in_hand.take(&partition.id, broker.clock.now_ms()) {
+        return;
     }
-    partitions
+    let (broker, in_hand) = (Arc::clone(broker), Arc::clone(in_hand));
+    let (permits, shutdown) = (Arc::clone(permits), shutdown.clone());
+    tokio::spawn(async move {
+        // Stopping cuts an upload off like a crash: nothing is half done afterwards.
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = work(&broker, &partition, &in_hand, &permits) => {}
+        }
+        in_hand.busy.lock().remove(&partition.id);
+    });
 }
 
 async fn work(

@@ -18,7 +18,7 @@ use crate::files::FileCache;
 use crate::janitor::Janitor;
 use crate::log::Log;
 use crate::tail::TailBudget;
-use checkpoints::Written;
+use checkpoints::WrittenLast;
 
 /// Called once when the directory goes offline.
 pub type OnOffline = Box<dyn Fn(&StorageFault) + Send + Sync>;
@@ -98,8 +98,7 @@ pub(crate) struct DirShared {
     pub(crate) logs: RwLock<HashMap<TopicPartition, Arc<Log>>>,
     /// Partitions that could not be loaded: their checkpointed offsets must stay.
     pub(crate) kept: Mutex<KeptOffsets>,
-    /// What each checkpoint file was written from last.
-    checkpoints: Mutex<HashMap<&'static str, Written>>,
+    checkpoints: Mutex<WrittenLast>,
     /// Something that the checkpoints hold may differ from them.
     is_changed: AtomicBool,
     fault: OnceLock<StorageFault>,

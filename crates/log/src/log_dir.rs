@@ -468,6 +468,41 @@ mod tests {
         assert_eq!(file().1, empty.1);
     }
 
+    // 6.1: whoever asks for the checkpoints finds in them what was true when it asked
+    #[test]
+    fn a_checkpoint_that_another_thread_is_writing_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = open(folder.path());
+        let count = 200;
+        let path = folder.path().join(crate::checkpoint::HIGH_WATERMARK);
+        std::thread::scope(|scope| {
+            for index in 0..2 {
+                let (dir, path) = (&dir, &path);
+                scope.spawn(move || {
+                    let partition = TopicPartition::new(TopicName::new("t").unwrap(), index);
+                    let config = LogConfig::default();
+                    let log = dir.create_log(partition, TopicId::random(), config);
+                    let log = log.unwrap();
+                    let batch = BatchSpec {
+                        count,
+                        ..BatchSpec::default()
+                    };
+                    log.append_as_leader(batch.build(), 0, 0).unwrap();
+                    for offset in 1..=Offset::from(count) {
+                        log.set_high_watermark(offset);
+                        // Time for the other one to begin, with this change noted.
+                        for _ in 0..offset * 997 % 20_000 {
+                            std::hint::spin_loop();
+                        }
+                        dir.checkpoint().unwrap();
+                        let text = fs::read_to_string(path).unwrap();
+                        assert!(text.contains(&format!("t {index} {offset}\n")), "{text}");
+                    }
+                });
+            }
+        });
+    }
+
     // L-27: one directory that fails leaves the memory of all to the others
     #[test]
     fn the_tails_of_a_directory_that_failed_are_empty() {

@@ -1,5 +1,7 @@
 //! When the checkpoints of a directory are written, and from what (SEMANTICS 6.1).
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use strandline_types::{Offset, TopicPartition};
@@ -43,6 +45,9 @@ const CHECKPOINTS: [Checkpoint; 4] = [
     CLEANED_TO,
 ];
 
+/// What each checkpoint file was written from last, by its name.
+pub(super) type WrittenLast = HashMap<&'static str, Written>;
+
 /// What a checkpoint was written from. Compared as it was found: sorting and printing thousands of
 /// partitions every few seconds is what an idle broker would do most.
 #[derive(PartialEq)]
@@ -63,57 +68,60 @@ impl DirShared {
     /// Writes all checkpoints whose content changed (6.1): recovery points, log start offsets, high
     /// watermarks. Where nothing did, no log is looked at: that of thousands costs an idle broker.
     pub(crate) fn write_checkpoints(&self) -> Result<(), LogError> {
-        if !self.is_changed.swap(false, Ordering::AcqRel) {
-            #[cfg(debug_assertions)]
-            self.check_unchanged();
-            return self.check_running();
-        }
-        let written = CHECKPOINTS
-            .iter()
-            .try_for_each(|checkpoint| self.write_checkpoint(checkpoint));
-        if written.is_err() {
-            self.note_change();
-        }
-        written
-    }
-
-    /// A change that nobody noted would be missing from the checkpoints.
-    #[cfg(debug_assertions)]
-    fn check_unchanged(&self) {
-        let logs; // as in `write_checkpoint`
-        let written = self.checkpoints.lock();
-        logs = self.all_logs();
-        for checkpoint in &CHECKPOINTS {
-            let of_logs = logs.iter().map(|l| (l.number(), (checkpoint.of_log)(l)));
-            let is_current = written
-                .get(checkpoint.name)
-                .is_some_and(|w| of_logs.eq(w.of_logs.iter().copied()));
-            // Looked at last: meanwhile there may be something new, or an end.
-            let may_differ =
-                self.is_changed.load(Ordering::Acquire) || self.check_running().is_err();
-            assert!(
-                is_current || may_differ,
-                "a change of {} was not noted",
-                checkpoint.name
-            );
-        }
+        self.with_logs(|logs, written| {
+            // Under the lock: when this returns, what was noted before the call is on the disk,
+            // whoever wrote it.
+            if !self.is_changed.swap(false, Ordering::AcqRel) {
+                #[cfg(debug_assertions)]
+                self.check_unchanged(logs, written);
+                return Ok(());
+            }
+            logs.extend(self.all_logs());
+            let all = CHECKPOINTS
+                .iter()
+                .try_for_each(|checkpoint| self.write_checkpoint(checkpoint, logs, written));
+            if all.is_err() {
+                self.note_change();
+            }
+            all
+        })
     }
 
     /// Writes how far each log is cleaned (L-49).
     pub(crate) fn write_cleaner_checkpoint(&self) -> Result<(), LogError> {
-        self.write_checkpoint(&CLEANED_TO)
+        self.write_one(&CLEANED_TO)
     }
 
     pub(crate) fn write_log_start_checkpoint(&self) -> Result<(), LogError> {
-        self.write_checkpoint(&LOG_START)
+        self.write_one(&LOG_START)
     }
 
-    fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
-        let logs; // let go of after the lock: with the last handle of a log the directory's may go
-        // Held while they are collected: whoever writes later must not know less.
+    fn write_one(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
+        self.with_logs(|logs, written| {
+            logs.extend(self.all_logs());
+            self.write_checkpoint(checkpoint, logs, written)
+        })
+    }
+
+    /// Runs `body` under the lock of the checkpoints, with an empty list for the logs.
+    fn with_logs(
+        &self,
+        body: impl FnOnce(&mut Vec<Arc<Log>>, &mut WrittenLast) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        // Let go of after the lock: with the last handle of a log the directory's may go.
+        let mut logs = Vec::new();
+        // Held while offsets are collected: whoever writes later must not know less.
         let mut written = self.checkpoints.lock();
         self.check_running()?;
-        logs = self.all_logs();
+        body(&mut logs, &mut written)
+    }
+
+    fn write_checkpoint(
+        &self,
+        checkpoint: &Checkpoint,
+        logs: &[Arc<Log>],
+        written: &mut WrittenLast,
+    ) -> Result<(), LogError> {
         let of_logs = logs.iter().map(|l| (l.number(), (checkpoint.of_log)(l)));
         let found = Written {
             of_logs: of_logs.collect(),
@@ -129,6 +137,26 @@ impl DirShared {
         sys::replace_file(&self.path.join(checkpoint.name), text.as_bytes(), true)?;
         written.insert(checkpoint.name, found);
         Ok(())
+    }
+
+    /// A change that nobody noted would be missing from the checkpoints.
+    #[cfg(debug_assertions)]
+    fn check_unchanged(&self, logs: &mut Vec<Arc<Log>>, written: &WrittenLast) {
+        logs.extend(self.all_logs());
+        for checkpoint in &CHECKPOINTS {
+            let of_logs = logs.iter().map(|l| (l.number(), (checkpoint.of_log)(l)));
+            let is_current = written
+                .get(checkpoint.name)
+                .is_some_and(|w| of_logs.eq(w.of_logs.iter().copied()));
+            // Looked at last: there may be something new meanwhile, or a fault.
+            let may_differ =
+                self.is_changed.load(Ordering::Acquire) || self.check_running().is_err();
+            assert!(
+                is_current || may_differ,
+                "a change of {} was not noted",
+                checkpoint.name
+            );
+        }
     }
 }
 

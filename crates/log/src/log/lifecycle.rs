@@ -229,6 +229,7 @@ impl Log {
 
     /// Notes that a closed log is on the device as a whole.
     pub(crate) fn closed_on_device(&self) {
+        let _state = self.state.lock();
         set(&self.offsets.recovery_point, self.log_end_offset());
         self.dir.note_change();
     }
