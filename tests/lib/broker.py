@@ -53,6 +53,7 @@ class Broker:
         self.dir.mkdir(parents=True, exist_ok=True)
         self.log_path = Path(tempfile.mkstemp(prefix=f"{self.kind}-", suffix=".log")[1])
         self.process = None
+        self.was_killed = False
         self.port, self.second_port = free_ports(2)
 
     # the parts that differ
@@ -109,6 +110,7 @@ class Broker:
             return
         if self.running:
             os.killpg(self.process.pid, signal.SIGKILL)
+            self.was_killed = True
         self.process.wait(timeout=30)
 
     def terminate(self, timeout=30):

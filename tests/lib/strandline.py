@@ -18,6 +18,8 @@ EXPECTED_LINES = [
     # a machine that is busy with the clients can be slow to read a chunk; the client asks again
     r"the bucket is slow, or does not answer: a fetch got nothing",
 ]
+# The kernel ends a write where a kill comes: what was not acknowledged may be there in part, at the end of a log.
+TORN_BY_A_KILL = r"the log was cut at its last valid batch .*(the batch is longer than the file|less than a batch header is left).* deleted_segments=0"
 COMPLAINT = re.compile(r"\b(WARN|ERROR)\b|panicked at|\"level\":\"(WARN|ERROR)\"")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -112,7 +114,8 @@ class Strandline(Broker):
 
     def complaints(self, allow=()):
         """Log lines of level WARN or ERROR, and panics, that no pattern allows."""
-        patterns = [re.compile(each) for each in (*EXPECTED_LINES, *allow)]
+        torn = [TORN_BY_A_KILL] if self.was_killed else []
+        patterns = [re.compile(each) for each in (*EXPECTED_LINES, *torn, *allow)]
         lines = (ANSI.sub("", line) for line in self.log_path.read_text(errors="replace").splitlines())
         return [line for line in lines if COMPLAINT.search(line) and not any(each.search(line) for each in patterns)]
 
