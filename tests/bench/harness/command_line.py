@@ -52,9 +52,22 @@ def prime_mib_of(asked):
     return 3000 if machine.gives_memory_back() and not asked.smoke else 0
 
 
+def without_places(words):
+    """The command as anybody can repeat it: where its files went is of this machine only."""
+    kept, skip = [], False
+    for word in words:
+        if skip or word.startswith(("--json=", "--dir=", "--perf=")):
+            skip = False
+        elif word in ("--json", "--dir", "--perf"):
+            skip = True
+        else:
+            kept.append(word)
+    return kept
+
+
 def document_of(asked, bench, words, folder):
     return {"when": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"), "commit": machine.commit(),
-            "command": " ".join(["cargo xtask bench", *words]), "machine": machine.describe(folder), "versions": subjects.versions(),
+            "command": " ".join(["cargo xtask bench", *without_places(words)]), "machine": machine.describe(folder), "versions": subjects.versions(),
             "sizes": asdict(bench.sizes), "rounds": bench.rounds, "prime_mib": bench.prime_mib,
             "summary": summary.summarize(bench.results), "runs": bench.results,
             "failures": bench.failures}
