@@ -6,6 +6,7 @@ pub(crate) mod chunk_cache;
 pub(crate) mod collector;
 pub(crate) mod fill;
 pub(crate) mod lookup;
+pub(crate) mod piece;
 pub(crate) mod plan;
 pub(crate) mod read_ahead;
 pub(crate) mod reader;

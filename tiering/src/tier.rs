@@ -49,6 +49,8 @@ pub struct RemoteTierOptions {
     pub read_ahead_budget_bytes: u64,
     /// Bytes of fetches in flight.
     pub fill_budget_bytes: u64,
+    /// Bytes of chunks that answers on their way keep besides their own; 0 = such answers are copies.
+    pub answer_budget_bytes: u64,
     /// Time between the manifest without an object and the deletion of the object, in ms.
     pub delete_grace_ms: i64,
     /// Time that old manifests stay at least. Must be far longer than any pause of a broker.
@@ -84,6 +86,7 @@ impl RemoteTierOptions {
             read_ahead_max_bytes: 32 << 20,
             read_ahead_budget_bytes: 128 << 20,
             fill_budget_bytes: 128 << 20,
+            answer_budget_bytes: 128 << 20,
             delete_grace_ms: 600_000,
             manifest_grace: Duration::from_secs(900),
             keep_manifests: 10,
@@ -166,6 +169,7 @@ impl RemoteTier {
             cache: ChunkCache::new(cache, metrics.clone()),
             tails: Arc::new(Tails::new(options.index_cache_bytes)),
             fill_budget: ByteBudget::new(options.fill_budget_bytes.max(options.chunk_bytes)),
+            answer_budget: ByteBudget::new(options.answer_budget_bytes),
             chunk_bytes: options.chunk_bytes.max(1),
             run_bytes: options.run_bytes(),
             metrics,

@@ -16,7 +16,7 @@ const A_LOT_BYTES: usize = 512 << 10;
 impl RemotePartition {
     /// Whole batches from the one that holds `offset` on, `max_bytes` at most, but with `min_one`
     /// at least one. Empty when the first is too large, and behind the last batch of the tier.
-    /// Errors: [`TieringError::OutOfRange`] outside of the tier.
+    /// Errors: [`TieringError::OutOfRange`] outside of the tier; any other when there is nothing before it to give.
     pub async fn read(
         &self,
         offset: Offset,
@@ -52,19 +52,26 @@ impl RemotePartition {
             let segment = fetcher.segment(&self.keys, entry);
             let position = self.position(&segment, offset, &stream).await?;
             let mut reader = SegmentReader::new(fetcher, &segment, Some(&stream), position);
-            reader.collect(&mut collector).await?;
+            let failed = reader.collect(&mut collector).await.err();
             waited |= reader.waited;
             let (position, handles) = (reader.position, reader.into_handles());
             last = Some((segment, position, handles));
-            if collector.full {
-                break;
+            // What is good before a bad place can be had; the next read, which begins there, tells the error.
+            match failed {
+                Some(error) if collector.read.size_in_bytes == 0 => return Err(error),
+                Some(_) => break,
+                None if collector.full => break,
+                None => {}
             }
             // F-66: the segment holds no more, even if its range goes on.
             collector.read.end_offset = after;
             if collector.read.size_in_bytes >= max_bytes {
                 break;
             }
-            next = view.segment_for_offset(after).await?;
+            next = match view.segment_for_offset(after).await {
+                Err(error) if collector.read.size_in_bytes == 0 => return Err(error),
+                found => found.ok().flatten(),
+            };
         }
         let read = collector.read;
         debug_assert!(read.end_offset <= end_offset);

@@ -7,7 +7,7 @@ use strandline_types::Offset;
 /// What a read of the cold tier found.
 #[derive(Debug, Clone, Default)]
 pub struct RemoteRead {
-    /// Each a run of whole batches; together in the order of their offsets.
+    /// Together whole batches, in the order of their offsets; a batch may go on in the next part.
     pub parts: Vec<Bytes>,
     /// Bytes of all parts.
     pub size_in_bytes: usize,
@@ -23,6 +23,14 @@ pub(crate) struct Collector {
     max_bytes: usize,
     min_one: bool,
     pub(crate) full: bool,
+}
+
+/// See [`Collector::mark`].
+#[derive(Debug)]
+pub(super) struct Mark {
+    parts: usize,
+    size_in_bytes: usize,
+    end_offset: Offset,
 }
 
 /// What becomes of a batch.
@@ -64,6 +72,22 @@ impl Collector {
         self.read.size_in_bytes += size;
         self.read.end_offset = header.next_offset();
         Choice::Take
+    }
+
+    /// Where the read stands, for [`Collector::back_to`].
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            parts: self.read.parts.len(),
+            size_in_bytes: self.read.size_in_bytes,
+            end_offset: self.read.end_offset,
+        }
+    }
+
+    /// Forgets what was taken since.
+    pub(super) fn back_to(&mut self, mark: Mark) {
+        self.read.parts.truncate(mark.parts);
+        self.read.size_in_bytes = mark.size_in_bytes;
+        self.read.end_offset = mark.end_offset;
     }
 
     pub(super) fn wanted(&self) -> u64 {

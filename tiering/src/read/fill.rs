@@ -32,6 +32,8 @@ pub(crate) struct Fetcher {
     pub(crate) tails: Arc<Tails>,
     /// Bytes of fills in flight.
     pub(crate) fill_budget: ByteBudget,
+    /// Bytes that answers keep besides their own.
+    pub(crate) answer_budget: ByteBudget,
     pub(crate) chunk_bytes: u64,
     /// Bytes of chunks that one request brings, at most.
     pub(crate) run_bytes: u64,

@@ -11,14 +11,13 @@ use strandline_types::Offset;
 use super::chunk_cache::ChunkHandle;
 use super::collector::{Choice, Collector};
 use super::fill::{Fetcher, SegmentRef};
+use super::piece::piece;
 use super::plan::Part;
 use super::read_ahead::Stream;
 use crate::error::TieringError;
 
 /// Chunks of one read that are fetched at the same time.
 const PARALLEL_CHUNKS: usize = 8;
-/// Pieces of a chunk that are smaller than this part of it are copied.
-const MIN_SHARE: usize = 4;
 
 /// The chunk that is being walked.
 #[derive(Debug)]
@@ -62,7 +61,8 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// Reads until the collector is full or the segment ends.
+    /// Reads until the collector is full or the segment ends. After an error the collector holds the whole batches
+    /// before [`SegmentReader::position`].
     pub(crate) async fn collect(&mut self, into: &mut Collector) -> Result<(), TieringError> {
         self.start(into.wanted());
         while self.position < self.segment.cut.log_bytes && !into.full {
@@ -178,7 +178,12 @@ impl<'a> SegmentReader<'a> {
             .get(run.end..)
             .filter(|rest| rest.len() >= BATCH_HEAD_BYTES)
         {
-            let header = self.header(rest)?;
+            let header = match self.header(rest) {
+                Ok(header) => header,
+                Err(error) if run.is_empty() => return Err(error),
+                // What lies before it is good; it is met again.
+                Err(_) => break,
+            };
             let size = header.size_in_bytes();
             if size > rest.len() {
                 break;
@@ -191,7 +196,7 @@ impl<'a> SegmentReader<'a> {
             self.position += size as u64;
             self.next_offset = header.next_offset();
         }
-        Ok((!run.is_empty()).then(|| piece(&chunk, run)))
+        Ok((!run.is_empty()).then(|| piece(&chunk, run, &self.fetcher.answer_budget)))
     }
 
     /// The batch at the position, which spans chunks.
@@ -199,9 +204,15 @@ impl<'a> SegmentReader<'a> {
         let head = self.copy(self.position, BATCH_HEAD_BYTES as u64).await?;
         let header = self.header(&head)?;
         let size = header.size_in_bytes() as u64;
+        let before = into.mark();
         match into.choose(&header) {
             Choice::Stop => return Ok(()),
-            Choice::Take => into.read.parts.push(self.copy(self.position, size).await?),
+            Choice::Take => {
+                if let Err(error) = self.take(size, into).await {
+                    into.back_to(before);
+                    return Err(error);
+                }
+            }
             Choice::Skip => {}
         }
         self.position += size;
@@ -209,31 +220,48 @@ impl<'a> SegmentReader<'a> {
         Ok(())
     }
 
+    /// The batch of `size` bytes at the position, in as many pieces as chunks that it lies in.
+    async fn take(&mut self, size: u64, into: &mut Collector) -> Result<(), TieringError> {
+        let mut at = self.position;
+        let end = at.saturating_add(size);
+        while at < end {
+            let (chunk, range) = self.within(at, end).await?;
+            at += range.len() as u64;
+            let piece = piece(&chunk, range, &self.fetcher.answer_budget);
+            into.read.parts.push(piece);
+        }
+        Ok(())
+    }
+
     async fn copy(&mut self, from: u64, len: u64) -> Result<Bytes, TieringError> {
-        if from.saturating_add(len) > self.segment.cut.log_bytes {
-            return Err(self.corrupt("a batch reaches behind the end"));
+        let end = from.saturating_add(len);
+        let (chunk, range) = self.within(from, end).await?;
+        if range.len() as u64 == len {
+            return Ok(chunk.slice(range));
         }
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let (start, chunk) = self.chunk_at(from).await?;
-        let at = usize::try_from(from - start).unwrap_or(usize::MAX);
-        if let Some(end) = at.checked_add(len)
-            && end <= chunk.len()
-        {
-            return Ok(chunk.slice(at..end));
-        }
-        let mut out = BytesMut::with_capacity(len);
-        while out.len() < len {
-            let position = from + out.len() as u64;
-            let (start, chunk) = self.chunk_at(position).await?;
-            let at = usize::try_from(position - start).unwrap_or(usize::MAX);
-            let rest = chunk.get(at..).unwrap_or_default();
-            let take = rest.len().min(len - out.len());
-            if take == 0 {
-                return Err(self.corrupt("a chunk is shorter than it should be"));
-            }
-            out.extend_from_slice(&rest[..take]);
+        let mut out = BytesMut::with_capacity(usize::try_from(len).unwrap_or(usize::MAX));
+        out.extend_from_slice(&chunk[range]);
+        while (out.len() as u64) < len {
+            let (chunk, range) = self.within(from + out.len() as u64, end).await?;
+            out.extend_from_slice(&chunk[range]);
         }
         Ok(out.freeze())
+    }
+
+    /// The chunk with the byte at `from`, and where in it the bytes from there on lie, up to `end` or its own end;
+    /// at least one.
+    async fn within(&mut self, from: u64, end: u64) -> Result<(Bytes, Range<usize>), TieringError> {
+        if end > self.segment.cut.log_bytes {
+            return Err(self.corrupt("a batch reaches behind the end"));
+        }
+        let (start, chunk) = self.chunk_at(from).await?;
+        let at = usize::try_from(from - start).unwrap_or(usize::MAX);
+        let rest = chunk.len().saturating_sub(at);
+        let len = usize::try_from(end - from).unwrap_or(usize::MAX).min(rest);
+        if len == 0 {
+            return Err(self.corrupt("a chunk is shorter than it should be"));
+        }
+        Ok((chunk, at..at + len))
     }
 
     /// The checksums of the blocks were right, so what is wrong here was wrong when it was uploaded.
@@ -251,14 +279,5 @@ impl<'a> SegmentReader<'a> {
             &self.segment.key,
             format!("at byte {}: {why}", self.position),
         )
-    }
-}
-
-fn piece(chunk: &Bytes, run: Range<usize>) -> Bytes {
-    // A small slice would keep the whole chunk, which no budget counts, until its answer is sent.
-    if run.len() < chunk.len() / MIN_SHARE {
-        Bytes::copy_from_slice(&chunk[run])
-    } else {
-        chunk.slice(run)
     }
 }

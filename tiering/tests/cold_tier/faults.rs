@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use strandline_bucket::faulty::{Fault, On};
-use strandline_tiering::TieringError;
+use strandline_tiering::{RemotePartition, TieringError};
 
 use crate::support::{Log, assert_reads, faulty, id, small, tier};
 
@@ -121,6 +122,74 @@ async fn segment_keys(bucket: &strandline_bucket::Bucket) -> Vec<String> {
     all.into_iter().filter(|key| !other(key)).collect()
 }
 
+/// What reads from 0 on give, up to `end` or the first error.
+async fn read_all(reader: &RemotePartition, end: i64) -> (Vec<u8>, Option<TieringError>) {
+    let (mut got, mut at) = (Vec::new(), 0);
+    while at < end {
+        match reader.read(at, 1 << 20, true).await {
+            Ok(read) => {
+                assert!(read.end_offset > at);
+                assert_eq!(
+                    read.parts.iter().map(Bytes::len).sum::<usize>(),
+                    read.size_in_bytes
+                );
+                got.extend(read.parts.concat());
+                at = read.end_offset;
+            }
+            Err(error) => return (got, Some(error)),
+        }
+    }
+    (got, None)
+}
+
+// Every batch before a bad place can be had, also one behind it in the same read, or in the segment before.
+#[tokio::test]
+async fn what_is_good_before_a_bad_place_can_be_read() {
+    let log = Log::regular(3, 6);
+    let all = log.expected(0, 1 << 20, true).0;
+    let sizes: Vec<usize> = log.batches().map(|batch| batch.size_in_bytes()).collect();
+    let first: usize = sizes[..6].iter().sum();
+    for chunk_bytes in [512, 1 << 20] {
+        let (store, bucket) = faulty();
+        let writer = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
+        log.upload(&writer).await;
+        let mut keys = segment_keys(&bucket).await;
+        keys.sort();
+        let good = bucket.get(&keys[1]).await.unwrap();
+        for batch in 0..6 {
+            let before: usize = sizes[6..6 + batch].iter().sum();
+            let mut bad = good.to_vec();
+            bad[before + sizes[6 + batch] - 1] ^= 0x10;
+            store.overwrite(&keys[1], bad).await.unwrap();
+            let mut options = small(&bucket);
+            options.chunk_bytes = chunk_bytes;
+            let reader = tier(options).open_partition(id(0), 0).await.unwrap();
+            let (got, error) = read_all(&reader, log.next).await;
+            assert!(error.is_some_and(|error| error.is_corruption()));
+            assert!(all.starts_with(&got));
+            // Within the segment what shares a chunk with the bad place is lost.
+            let lost = if chunk_bytes == 512 {
+                512 + sizes[6]
+            } else {
+                before
+            };
+            let kept = first + before.saturating_sub(lost)..=first + before;
+            assert!(kept.contains(&got.len()), "{} of {kept:?}", got.len());
+        }
+        store.overwrite(&keys[1], good.to_vec()).await.unwrap();
+        // A store that fails for a while is asked again by the next read.
+        let reader = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
+        store.plan(
+            On::Get,
+            &keys[1],
+            std::iter::repeat_n(Some(Fault::Before), 1000),
+        );
+        let (got, error) = read_all(&reader, log.next).await;
+        assert!(error.is_some_and(|error| !error.is_corruption()));
+        assert_eq!(got.len(), first);
+    }
+}
+
 // A flipped bit anywhere in a segment object is an error or harmless, never other data.
 #[tokio::test]
 async fn damage_in_a_segment_object_is_seen() {
@@ -140,18 +209,15 @@ async fn damage_in_a_segment_object_is_seen() {
             let mut options = small(&bucket);
             options.chunk_bytes = chunk_bytes;
             let reader = tier(options).open_partition(id(0), 0).await.unwrap();
-            match reader.read(0, 1 << 20, true).await {
-                Err(error) => {
+            let (got, error) = read_all(&reader, log.next).await;
+            let all = log.expected(0, 1 << 20, true).0;
+            assert!(all.starts_with(&got), "wrong data, byte {at}");
+            match error {
+                Some(error) => {
                     assert!(error.is_corruption(), "{error:?}");
                     seen += 1;
                 }
-                Ok(read) => {
-                    let got: Vec<u8> = read.parts.iter().flatten().copied().collect();
-                    assert!(
-                        got == log.expected(0, 1 << 20, true).0,
-                        "wrong data, byte {at}"
-                    );
-                }
+                None => assert_eq!(got.len(), all.len()),
             }
         }
         assert!(seen * 13 + 13 * 3 > good.len(), "{seen}");
