@@ -9,7 +9,8 @@ use std::time::Duration;
 use strandline_log::Log;
 
 /// Most bytes that may wait for a log directory: 30 ms of what a disk or the page cache takes, so
-/// that the writer never waits for work. Half of the in-memory tail's budget, which they count in.
+/// that the writer never waits for work. Half of the in-memory tail's largest default, which they
+/// count in.
 const MAX_UNWRITTEN_BYTES: usize = 32 << 20;
 /// Between looks while there is no room. The writer makes room in milliseconds; a closer signal is
 /// not worth its cost on every append.

@@ -1,4 +1,4 @@
-//! What must hold of every manifest, as plain predicates: T-1, T-3, T-5, T-6 (see the crate's docs).
+//! What must hold of every manifest, as plain predicates: T-1, T-3, T-5 … T-8 (see the crate's docs).
 //! Called before each write and after each read.
 
 use std::collections::HashSet;

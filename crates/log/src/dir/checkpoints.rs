@@ -66,7 +66,8 @@ impl DirShared {
     }
 
     /// Writes all checkpoints whose content changed (6.1): recovery points, log start offsets, high
-    /// watermarks. Where nothing did, no log is looked at: that of thousands costs an idle broker.
+    /// watermarks, how far logs are cleaned. Where nothing did, no log is looked at: that of thousands
+    /// costs an idle broker.
     pub(crate) fn write_checkpoints(&self) -> Result<(), LogError> {
         self.with_logs(|logs, written| {
             // Under the lock: when this returns, what was noted before the call is on the disk,
