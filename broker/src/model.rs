@@ -18,6 +18,7 @@ mod history;
 mod plan;
 mod producing;
 mod situations;
+mod tiering_situations;
 mod upkeep;
 mod world;
 

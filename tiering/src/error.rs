@@ -22,6 +22,14 @@ pub enum TieringError {
         /// What is wrong.
         why: String,
     },
+    /// A segment object that a manifest lists is not in the bucket.
+    #[error("'{key}' is not in the bucket")]
+    Missing {
+        /// The object.
+        key: String,
+        /// Its last offset (inclusive).
+        last_offset: Offset,
+    },
     /// An object of a version that this program does not know.
     #[error("'{key}' has format version {version}, this program knows {known} and older")]
     Version {
@@ -145,9 +153,19 @@ impl TieringError {
     pub fn is_gone(&self) -> bool {
         match self {
             Self::Bucket(error) => error.is_not_found(),
-            Self::OutOfRange { .. } | Self::Deleted => true,
+            Self::OutOfRange { .. } | Self::Deleted | Self::Missing { .. } => true,
             Self::Shared(error) => error.is_gone(),
             _ => false,
+        }
+    }
+
+    /// Last offset of the segment whose object is missing. When the segment is still listed, nobody but somebody
+    /// outside took it away.
+    pub fn missing_segment(&self) -> Option<Offset> {
+        match self {
+            Self::Missing { last_offset, .. } => Some(*last_offset),
+            Self::Shared(error) => error.missing_segment(),
+            _ => None,
         }
     }
 

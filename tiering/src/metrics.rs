@@ -1,5 +1,9 @@
 //! What the cold tier counts.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,6 +17,20 @@ pub struct TopicLabel {
     pub topic: String,
 }
 
+impl TopicLabel {
+    pub(crate) fn of(topic: &str) -> Self {
+        Self {
+            topic: topic.to_owned(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    partitions: usize,
+    bytes: i64,
+}
+
 /// The tier's metrics; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct TieringMetrics {
@@ -24,6 +42,8 @@ pub struct TieringMetrics {
     pub cache_misses: Counter,
     /// Bytes of batches in the bucket.
     pub tiered_bytes: Family<TopicLabel, Gauge>,
+    /// What is open of each topic that has metrics.
+    open: Arc<Mutex<HashMap<String, Open>>>,
     /// Segments committed.
     pub uploaded_segments: Family<TopicLabel, Counter>,
     /// Bytes of batches committed.
@@ -39,6 +59,40 @@ pub struct TieringMetrics {
 }
 
 impl TieringMetrics {
+    /// Counts a partition of a topic, which has metrics from now on.
+    pub(crate) fn opened(&self, topic: &str) {
+        let mut open = self.open.lock();
+        open.entry(topic.to_owned()).or_default().partitions += 1;
+    }
+
+    /// Counts bytes of a topic that came into the bucket, or left it.
+    pub(crate) fn count_bytes(&self, topic: &str, change: i64) {
+        if let Some(open) = self.open.lock().get_mut(topic) {
+            open.bytes += change;
+            let gauge = self.tiered_bytes.get_or_create(&TopicLabel::of(topic));
+            gauge.set(open.bytes);
+        }
+    }
+
+    /// Counts a partition less; with the last one the topic's metrics go.
+    pub(crate) fn closed(&self, topic: &str) {
+        let mut all = self.open.lock();
+        let Some(open) = all.get_mut(topic) else {
+            return;
+        };
+        open.partitions = open.partitions.saturating_sub(1);
+        if open.partitions > 0 {
+            return;
+        }
+        all.remove(topic);
+        let label = TopicLabel::of(topic);
+        self.tiered_bytes.remove(&label);
+        self.uploaded_segments.remove(&label);
+        self.uploaded_bytes.remove(&label);
+        self.upload_errors.remove(&label);
+        self.expired_segments.remove(&label);
+    }
+
     /// Creates the metrics and registers them under their full names (`strandline_…`).
     pub fn register(registry: &mut Registry) -> Self {
         let m = Self::default();

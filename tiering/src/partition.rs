@@ -14,7 +14,7 @@ use crate::error::TieringError;
 use crate::key::PartitionKeys;
 use crate::manifest::chain::{Chain, Verdict};
 use crate::manifest::{Manifest, ManifestView};
-use crate::metrics::TopicLabel;
+use crate::metrics::{TieringMetrics, TopicLabel};
 use crate::read::read_ahead::ReadAhead;
 use crate::tier::Shared;
 
@@ -70,6 +70,7 @@ impl RemotePartition {
             read_ahead,
             counted_bytes,
         };
+        partition.metrics().opened(&partition.id.topic);
         partition.count_bytes();
         Ok(Arc::new(partition))
     }
@@ -133,10 +134,12 @@ impl RemotePartition {
         committed
     }
 
+    fn metrics(&self) -> &TieringMetrics {
+        &self.shared.fetcher.metrics
+    }
+
     fn label(&self) -> TopicLabel {
-        TopicLabel {
-            topic: self.id.topic.clone(),
-        }
+        TopicLabel::of(&self.id.topic)
     }
 
     fn count_bytes(&self) {
@@ -149,25 +152,15 @@ impl RemotePartition {
         self.set_counted(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    fn uncount_bytes(&self) {
-        self.set_counted(0);
-    }
-
     fn set_counted(&self, bytes: i64) {
         let before = self.counted_bytes.swap(bytes, Ordering::AcqRel);
-        let gauge = self
-            .shared
-            .fetcher
-            .metrics
-            .tiered_bytes
-            .get_or_create(&self.label())
-            .clone();
-        gauge.inc_by(bytes - before);
+        self.metrics().count_bytes(&self.id.topic, bytes - before);
     }
 }
 
 impl Drop for RemotePartition {
     fn drop(&mut self) {
-        self.uncount_bytes();
+        self.set_counted(0);
+        self.metrics().closed(&self.id.topic);
     }
 }

@@ -144,7 +144,7 @@ impl History {
         let partition = self.world.partition(topic);
         let before = partition.remote.highest_offset();
         let (io, clock) = (&self.world.broker().io, self.world.clock());
-        partition.tier(io, clock).await.unwrap();
+        while partition.tier(io, clock).await.unwrap() {}
         let after = partition.remote.highest_offset();
         // S-1
         assert!(after.is_none_or(|highest| highest < self.model[topic].last_stable()));

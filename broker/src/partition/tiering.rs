@@ -14,7 +14,7 @@ use strandline_env::Clock;
 use strandline_tiering::{
     RemotePartition, RemotePartitionId, RemoteRead, RemoteTier, TieringError,
 };
-use strandline_types::{LeaderEpoch, Offset};
+use strandline_types::{LeaderEpoch, Offset, TopicId};
 use strandline_wire::ErrorCode;
 use tokio::sync::Mutex;
 
@@ -26,16 +26,24 @@ use crate::partition::Partition;
 pub(crate) struct RemoteHalf {
     tier: Option<Arc<RemoteTier>>,
     id: RemotePartitionId,
-    opened: ArcSwapOption<RemotePartition>,
-    /// One opening at a time.
-    opening: Mutex<()>,
+    chain: Arc<Chain>,
     /// Between two looks of retention, in ms (`log.retention.check.interval.ms`).
     expiry_interval_ms: i64,
     next_expiry_ms: AtomicI64,
+    /// The last look of retention failed: until the next one it holds up nothing that it need not.
+    has_expiry_failed: AtomicBool,
     /// Nothing is left in the bucket after tiering was switched off (8.1).
     is_purged: AtomicBool,
     /// The local log was found to end below the chain: nothing may be taken from it or added to the chain.
     is_ahead: AtomicBool,
+}
+
+/// The chain of a partition, once it was read.
+#[derive(Debug, Default)]
+struct Chain {
+    opened: ArcSwapOption<RemotePartition>,
+    /// One opening at a time.
+    opening: Arc<Mutex<()>>,
 }
 
 impl fmt::Debug for RemoteHalf {
@@ -56,10 +64,10 @@ impl RemoteHalf {
         Self {
             tier,
             id,
-            opened: ArcSwapOption::empty(),
-            opening: Mutex::new(()),
+            chain: Arc::default(),
             expiry_interval_ms,
             next_expiry_ms,
+            has_expiry_failed: AtomicBool::new(false),
             is_purged: AtomicBool::new(false),
             is_ahead: AtomicBool::new(false),
         }
@@ -70,28 +78,40 @@ impl RemoteHalf {
         &self,
         leader_epoch: LeaderEpoch,
     ) -> Result<Arc<RemotePartition>, TieringError> {
-        if let Some(remote) = self.opened.load_full() {
+        if let Some(remote) = self.get() {
             remote.set_leader_epoch(leader_epoch);
             return Ok(remote);
         }
-        let _opening = self.opening.lock().await;
-        if let Some(remote) = self.opened.load_full() {
+        let opening = Arc::clone(&self.chain.opening).lock_owned().await;
+        if let Some(remote) = self.get() {
             return Ok(remote);
         }
         let tier = self.tier.as_ref().ok_or(TieringError::Deleted)?;
-        let remote = tier.open_partition(self.id.clone(), leader_epoch).await?;
-        self.opened.store(Some(Arc::clone(&remote)));
-        Ok(remote)
+        let (tier, chain, id) = (Arc::clone(tier), Arc::clone(&self.chain), self.id.clone());
+        // A task of its own: it takes several requests, and a fetch that does not wait for so long (F-60) would
+        // begin them anew each time.
+        let opened = tokio::spawn(async move {
+            let _opening = opening;
+            let remote = tier.open_partition(id, leader_epoch).await?;
+            chain.opened.store(Some(Arc::clone(&remote)));
+            Ok(remote)
+        });
+        opened.await.unwrap_or(Err(TieringError::Cancelled))
+    }
+
+    /// What tells this partition from others, also from earlier ones of its name.
+    pub(crate) fn identity(&self) -> (TopicId, i32) {
+        (self.id.topic_id, self.id.partition)
     }
 
     /// The chain, if it was opened.
     pub(crate) fn get(&self) -> Option<Arc<RemotePartition>> {
-        self.opened.load_full()
+        self.chain.opened.load_full()
     }
 
     /// Forgets the chain, which was deleted: the next one begins anew.
     fn forget(&self) {
-        self.opened.store(None);
+        self.chain.opened.store(None);
     }
 
     /// True when this broker has a cold tier.
@@ -105,6 +125,13 @@ impl RemoteHalf {
             .get()
             .filter(|_| !self.is_ahead.load(Ordering::Acquire));
         remote.and_then(|remote| remote.highest_offset())
+    }
+
+    /// True for a segment object that is not in the bucket although retention has not removed it.
+    fn lists_what_is_missing(&self, error: &TieringError) -> bool {
+        let (last, remote) = (error.missing_segment(), self.get());
+        last.zip(remote)
+            .is_some_and(|(last, remote)| remote.view().contains(last))
     }
 
     /// Deletes everything of the partition in the bucket, if there is one (S-24).
@@ -159,6 +186,10 @@ impl Partition {
     /// Turns an error of the cold tier into a code, and logs what an operator must know.
     pub(super) fn fault(&self, error: &TieringError) -> ErrorCode {
         let partition = &self.id;
+        if self.remote.lists_what_is_missing(error) {
+            tracing::error!(%partition, %error, "an object that the cold tier lists was taken away");
+            return ErrorCode::KafkaStorageError;
+        }
         if error.is_gone() {
             // Retention was faster; the client asks again and gets the right answer (F-21).
             tracing::debug!(%partition, %error, "gone from the cold tier");

@@ -43,6 +43,24 @@ impl Log {
         from: Offset,
         below: Offset,
     ) -> Result<Vec<SealedSegment>, LogError> {
+        self.sealed(from, below, usize::MAX)
+    }
+
+    /// The first of [`Log::sealed_segments`]; opens no other one's file.
+    pub fn first_sealed_segment(
+        &self,
+        from: Offset,
+        below: Offset,
+    ) -> Result<Option<SealedSegment>, LogError> {
+        Ok(self.sealed(from, below, 1)?.pop())
+    }
+
+    fn sealed(
+        &self,
+        from: Offset,
+        below: Offset,
+        most: usize,
+    ) -> Result<Vec<SealedSegment>, LogError> {
         let (extents, epochs): (Vec<(Extent, SegmentId, i64)>, _) = {
             let state = self.lock_state();
             self.check_open(&state)?;
@@ -51,7 +69,7 @@ impl Log {
                 .with_ends(self.log_end_offset())
                 .filter(|(s, end)| s.base_offset < state.writing && *end > from && *end <= below)
                 .map(|(s, end)| (Extent::of((s, end)), s.id(), s.max_timestamp));
-            (sealed.collect(), state.epochs.clone())
+            (sealed.take(most).collect(), state.epochs.clone())
         };
         let mut segments = Vec::with_capacity(extents.len());
         for (extent, id, max_timestamp) in extents {

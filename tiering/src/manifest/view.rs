@@ -72,7 +72,7 @@ impl ManifestView {
         self.manifest
             .sealed
             .first()
-            .is_some_and(|list| list.min_timestamp <= cutoff_ms)
+            .is_some_and(|list| list.min_timestamp.min(list.max_timestamp) <= cutoff_ms)
             || first.is_some_and(|entry| entry.retention_timestamp() <= cutoff_ms)
     }
 

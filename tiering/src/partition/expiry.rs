@@ -180,7 +180,7 @@ impl RemotePartition {
             bucket.delete_many(older).await?;
             bucket.delete_many(std::slice::from_ref(newest)).await?;
         }
-        self.uncount_bytes();
+        self.set_counted(0);
         Ok(())
     }
 }

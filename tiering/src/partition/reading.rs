@@ -52,6 +52,12 @@ impl RemotePartition {
             let segment = fetcher.segment(&self.keys, entry);
             let position = self.position(&segment, offset, &stream).await?;
             let mut reader = SegmentReader::new(fetcher, &segment, Some(&stream), position);
+            // What is here goes out: many small segments would take their time one after the other, and a fetch that
+            // gives up meanwhile would have nothing of them (F-60).
+            if !reader.begin(&collector) && collector.read.size_in_bytes > 0 {
+                waited = true;
+                break;
+            }
             let failed = reader.collect(&mut collector).await.err();
             waited |= reader.waited;
             let (position, handles) = (reader.position, reader.into_handles());

@@ -152,6 +152,10 @@ impl Fetcher {
             Err(error) if error.kind() == BucketErrorKind::Invalid => {
                 Ok(Err(DecodeError::Invalid(error.to_string())))
             }
+            Err(error) if error.is_not_found() => Err(TieringError::Missing {
+                key: segment.key.to_string(),
+                last_offset: segment.entry.last_offset,
+            }),
             Err(error) => Err(error.into()),
         }
     }

@@ -1,6 +1,6 @@
 //! What each sequential reader of a partition will want next, fetched before it asks.
 //!
-//! A reader is known by the offset at which its last read ended. Its window begins with a chunk,
+//! A reader is known by the offset at which its last read ended. Its window begins with two chunks,
 //! doubles whenever it had to wait, crosses segment borders, and holds its chunks itself, so that
 //! read-ahead works with a small cache or none. All windows of the broker share one budget; chunks
 //! of a reader that stays away are let go by a task that ends with the last of them.
@@ -22,6 +22,8 @@ use crate::manifest::ManifestView;
 
 /// Readers of one partition that are told apart.
 const MAX_STREAMS: usize = 16;
+/// Parts that one reader holds at most: of small segments many fit into its window, each a request of its own.
+const MAX_PARTS: usize = 64;
 /// Reads in a row before anything is fetched ahead of a reader of little.
 const SEQUENTIAL: u32 = 2;
 /// Chunks that the window begins with.
@@ -320,6 +322,9 @@ async fn missing(
         for part in segment.cut.parts(position, reach - ahead) {
             let key = segment.cut.key(part);
             if stream.held.iter().all(|held| held.key != key) {
+                if stream.held.len() + found.len() >= MAX_PARTS {
+                    return Ok((found, true));
+                }
                 let range = segment.cut.range(part);
                 found.push(Missing {
                     segment: segment.clone(),

@@ -61,10 +61,19 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
+    /// Starts fetching what a read needs; true when it can begin without waiting.
+    pub(crate) fn begin(&mut self, into: &Collector) -> bool {
+        if self.started.is_empty() {
+            self.start(into.wanted());
+        }
+        let first = self.started.front();
+        first.is_none_or(|(_, handle, _)| handle.is_ready())
+    }
+
     /// Reads until the collector is full or the segment ends. After an error the collector holds the whole batches
     /// before [`SegmentReader::position`].
     pub(crate) async fn collect(&mut self, into: &mut Collector) -> Result<(), TieringError> {
-        self.start(into.wanted());
+        self.begin(into);
         while self.position < self.segment.cut.log_bytes && !into.full {
             if let Some(run) = self.run_in_chunk(into).await? {
                 into.read.parts.push(run);

@@ -200,7 +200,8 @@ impl IndexBuilder {
         self.next_offset = header.next_offset();
         self.max_timestamp = self.max_timestamp.max(header.max_timestamp);
         if !header.attributes.has_delete_horizon() {
-            let base = header.base_timestamp;
+            // With LogAppendTime the base is still the client's, whose clock may be ahead.
+            let base = header.base_timestamp.min(header.max_timestamp);
             self.min_timestamp = Some(self.min_timestamp.map_or(base, |min| min.min(base)));
         }
         let epoch = header.partition_leader_epoch;

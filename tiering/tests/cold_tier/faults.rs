@@ -241,7 +241,10 @@ async fn damage_in_a_segment_object_is_seen() {
             .await
             .unwrap();
         let reader = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
-        assert!(reader.read(0, 1 << 20, true).await.unwrap_err().is_gone());
+        let gone = reader.read(0, 1 << 20, true).await.unwrap_err();
+        assert!(gone.is_gone() && gone.to_string().contains(&key), "{gone}");
+        // Nobody but somebody outside took it away.
+        assert!(reader.view().contains(gone.missing_segment().unwrap()));
     }
 }
 

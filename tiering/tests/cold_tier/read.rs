@@ -295,6 +295,55 @@ async fn replay(
     store.gets() - before
 }
 
+// F-60: a partition of many small objects gives what has come, not all or nothing of what fits.
+#[tokio::test(start_paused = true)]
+async fn many_small_segments_do_not_take_their_time_one_after_the_other() {
+    let (store, bucket) = faulty();
+    let log = Log::regular(40, 1);
+    let mut options = small(&bucket);
+    (options.chunk_bytes, options.read_ahead_max_bytes) = (1 << 20, 32 << 20);
+    options.seal_segments = 1000;
+    let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+    log.upload(&partition).await;
+    let get = std::time::Duration::from_millis(50);
+    store.plan(
+        On::Get,
+        "",
+        std::iter::repeat_n(Some(Fault::Slow(get)), 1000),
+    );
+    let began = tokio::time::Instant::now();
+    let mut offset = 0;
+    while offset < log.next {
+        // The first segment may take the list and the object.
+        let read = assert_reads(&partition, &log, offset, 1 << 20, true);
+        offset = tokio::time::timeout(get * 3, read).await.unwrap();
+    }
+    // A few until the reader is known as a sequential one, and then many at a time.
+    assert!(began.elapsed() < get * 12, "{:?}", began.elapsed());
+}
+
+// Each small segment is a request of its own, which others of the broker wait behind.
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_small_segments_is_not_fetched_ahead_without_end() {
+    let (store, bucket) = faulty();
+    let log = Log::regular(300, 1);
+    let mut options = small(&bucket);
+    (options.chunk_bytes, options.read_ahead_max_bytes) = (1 << 20, 32 << 20);
+    options.seal_segments = 1000;
+    let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+    log.upload(&partition).await;
+    let before = store.gets();
+    let mut offset = 0;
+    for _ in 0..3 {
+        offset = assert_reads(&partition, &log, offset, 1, true).await;
+    }
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    let ahead = store.gets() - before;
+    assert!((32..=64 + 3).contains(&ahead), "{ahead}");
+}
+
 // Chunks that follow each other come in one request, and each of them once.
 #[tokio::test]
 async fn a_replay_asks_for_runs_of_chunks() {

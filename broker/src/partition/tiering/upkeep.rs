@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use strandline_env::{Clock, Pool};
-use strandline_log::LogError;
+use strandline_log::{LogError, RetentionOutcome};
 use strandline_tiering::{ExpireRequest, RemotePartition, TieringError};
 use strandline_types::Offset;
 
 use crate::partition::Partition;
+
+/// Longest time to wait after retention in the bucket has failed.
+const MAX_EXPIRY_WAIT_MS: i64 = 30_000;
 
 /// What of a partition is not in the bucket yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,52 +69,75 @@ impl Partition {
     }
 
     /// True when retention may have something to do in the bucket.
-    fn expiry_is_due(&self, remote: &RemotePartition, now_ms: i64) -> bool {
+    pub(crate) fn expiry_is_due(&self, remote: &RemotePartition, now_ms: i64) -> bool {
         let config = self.config();
         let view = remote.view();
         if view.base_offset().is_none() {
             return false;
         }
-        let excess = u64::try_from(config.retention_bytes)
-            .is_ok_and(|limit| view.size_in_bytes() + self.tier_lag(now_ms).bytes > limit);
+        let is_time = now_ms >= self.remote.next_expiry_ms.load(Ordering::Relaxed);
+        let has_failed = self.remote.has_expiry_failed.load(Ordering::Relaxed);
+        if !is_time && (has_failed && !self.must_expire_first(remote)) {
+            return false;
+        }
+        if self.log.log_start_offset() > view.log_start_offset() {
+            return true;
+        }
+        if !is_time {
+            return false;
+        }
         // Judged by what is known here: an idle partition costs the store no request.
-        let may_be_due = view.has_due_deletes(now_ms)
-            || (config.retention_ms >= 0
-                && view.may_hold_older_than(now_ms.saturating_sub(config.retention_ms)));
-        excess
-            || self.log.log_start_offset() > view.log_start_offset()
-            || (may_be_due && now_ms >= self.remote.next_expiry_ms.load(Ordering::Relaxed))
+        let is_deleting = config.cleanup_policy.delete;
+        let is_too_old = || {
+            config.retention_ms >= 0
+                && view.may_hold_older_than(now_ms.saturating_sub(config.retention_ms))
+        };
+        // Less than a segment of it stays, so this is how a log with a limit is most of the time.
+        let is_too_large = || {
+            u64::try_from(config.retention_bytes)
+                .is_ok_and(|limit| view.size_in_bytes() + self.tier_lag(now_ms).bytes > limit)
+        };
+        view.has_due_deletes(now_ms) || is_deleting && (is_too_old() || is_too_large())
     }
 
-    /// Uploads what is sealed, lets local copies go, and applies retention to the bucket.
+    /// DeleteRecords went beyond what is tiered: the bucket's end must move too, or the next segment would leave
+    /// a gap behind it.
+    fn must_expire_first(&self, remote: &RemotePartition) -> bool {
+        let end = remote.view().end_offset();
+        end.is_some_and(|end| self.log.log_start_offset() > end)
+    }
+
+    /// Applies retention to the bucket, uploads the first sealed segment that is not there, and lets local copies
+    /// go. True when there may be more to upload.
     pub(crate) async fn tier(
         self: &Arc<Self>,
         io: &Pool,
         clock: &Clock,
-    ) -> Result<(), TieringError> {
+    ) -> Result<bool, TieringError> {
         if self.must_purge() {
-            return self.purge(io, clock).await;
+            self.purge(io, clock).await?;
+            return Ok(false);
         }
         let remote = self.remote.open(self.leader_epoch()).await?;
         if remote.view().manifest().deleted {
             // Tiering was switched on again before all of it was gone: nothing can follow this chain (8.1).
             remote.delete_all(clock.now_ms()).await?;
             self.remote.forget();
-            return Ok(());
+            return Ok(false);
         }
         self.remote
             .check_joins(&remote, self.log.log_end_offset())?;
         self.follow_log_start(&remote, io).await?;
-        // First: when DeleteRecords went beyond what is tiered, the bucket's end must move too, or
-        // the next segment would leave a gap behind it.
-        self.expire(&remote, io, clock).await?;
+        self.expire_or_wait(&remote, io, clock).await?;
+        let mut has_uploaded = false;
         if !self.config().remote_log_copy_disable {
             self.roll_late(io, clock).await?;
-            self.upload_sealed(&remote, io, clock).await?;
+            has_uploaded = self.upload_sealed(&remote, io, clock).await?;
         }
         let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
-        self.run(io, move || partition.apply_local_retention(now_ms))
-            .await
+        self.run(io, move || partition.let_tiered_go(now_ms))
+            .await?;
+        Ok(has_uploaded)
     }
 
     /// Tiering was switched off, and what is in the bucket shall go (8.1).
@@ -161,45 +187,42 @@ impl Partition {
         Ok(())
     }
 
-    /// S-1: ascending, below the high watermark and the last stable offset.
+    /// S-1: ascending, below the high watermark and the last stable offset. One segment, so that none of the few
+    /// that upload at a time keeps its turn for all that it has; false when there is none.
     async fn upload_sealed(
         self: &Arc<Self>,
         remote: &Arc<RemotePartition>,
         io: &Pool,
         clock: &Clock,
-    ) -> Result<(), TieringError> {
-        loop {
-            let end = remote.view().end_offset();
-            let from = end.unwrap_or(0).max(self.log.log_start_offset());
-            let offsets = self.log.offsets();
-            let limit = offsets.high_watermark.min(offsets.last_stable);
-            let partition = Arc::clone(self);
-            let sealed = self
-                .run(io, move || partition.log.sealed_segments(from, limit))
-                .await?;
-            let Some(segment) = sealed.into_iter().next() else {
-                return Ok(());
-            };
-            let (base_offset, bytes) = (segment.base_offset, segment.size_in_bytes);
-            let source = Arc::new(segment);
-            match remote.upload(source, limit, clock.now_ms()).await {
-                Ok(_) => {
-                    let partition = &self.id;
-                    tracing::debug!(%partition, base_offset, bytes, "segment tiered");
-                }
-                // An earlier attempt had committed it after all; anything else would not go away.
-                Err(overlap @ TieringError::Overlap { .. }) => {
-                    remote.refresh().await?;
-                    if remote.view().end_offset() <= end {
-                        return Err(overlap);
-                    }
-                }
-                Err(e) => return Err(e),
+    ) -> Result<bool, TieringError> {
+        let end = remote.view().end_offset();
+        let from = end.unwrap_or(0).max(self.log.log_start_offset());
+        let offsets = self.log.offsets();
+        let limit = offsets.high_watermark.min(offsets.last_stable);
+        let partition = Arc::clone(self);
+        let sealed = self
+            .run(io, move || partition.log.first_sealed_segment(from, limit))
+            .await?;
+        let Some(segment) = sealed else {
+            return Ok(false);
+        };
+        let (base_offset, bytes) = (segment.base_offset, segment.size_in_bytes);
+        let source = Arc::new(segment);
+        match remote.upload(source, limit, clock.now_ms()).await {
+            Ok(_) => {
+                let partition = &self.id;
+                tracing::debug!(%partition, base_offset, bytes, "segment tiered");
             }
-            let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
-            self.run(io, move || partition.apply_local_retention(now_ms))
-                .await?;
+            // An earlier attempt had committed it after all; anything else would not go away.
+            Err(overlap @ TieringError::Overlap { .. }) => {
+                remote.refresh().await?;
+                if remote.view().end_offset() <= end {
+                    return Err(overlap);
+                }
+            }
+            Err(e) => return Err(e),
         }
+        Ok(true)
     }
 
     /// What the bucket no longer has is no longer part of the log: a start that moved there and was
@@ -231,18 +254,54 @@ impl Partition {
         .await
     }
 
-    /// Lets local segments go (S-20, L-30); blocks on the disk.
+    /// Lets local segments go, and rolls the active one when it is due (S-20, L-30, L-5); blocks on the disk. To be
+    /// called each `log.retention.check.interval.ms`.
     pub(crate) fn apply_local_retention(&self, now_ms: i64) -> Result<(), LogError> {
         let outcome = self
             .log
             .apply_retention(now_ms, self.remote.highest_offset())?;
+        self.note_deleted(outcome);
+        Ok(())
+    }
+
+    /// The same without a roll, so that a log which keeps nothing here does not become an object each second.
+    fn let_tiered_go(&self, now_ms: i64) -> Result<(), LogError> {
+        let outcome = self
+            .log
+            .apply_retention_to_sealed(now_ms, self.remote.highest_offset())?;
+        self.note_deleted(outcome);
+        Ok(())
+    }
+
+    fn note_deleted(&self, outcome: RetentionOutcome) {
         if outcome.deleted_segments > 0 {
             let partition = &self.id;
             let (segments, bytes) = (outcome.deleted_segments, outcome.deleted_bytes);
             tracing::debug!(%partition, segments, bytes, "local segments deleted");
             self.waiters.advance(self.log.high_watermark());
         }
-        Ok(())
+    }
+
+    /// A bucket that cannot say what has expired holds up no upload that can do without.
+    pub(crate) async fn expire_or_wait(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        io: &Pool,
+        clock: &Clock,
+    ) -> Result<(), TieringError> {
+        let expired = self.expire(remote, io, clock).await;
+        match expired {
+            Err(error) if !self.must_expire_first(remote) => {
+                self.remote.has_expiry_failed.store(true, Ordering::Relaxed);
+                let wait_ms = self.remote.expiry_interval_ms.min(MAX_EXPIRY_WAIT_MS);
+                let next_ms = clock.now_ms().saturating_add(wait_ms);
+                self.remote.next_expiry_ms.store(next_ms, Ordering::Relaxed);
+                let partition = &self.id;
+                tracing::warn!(%partition, %error, wait_ms, "retention in the bucket failed, will try again");
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// S-21, S-22: the bucket follows the log start, and the log start follows retention.
@@ -271,6 +330,8 @@ impl Partition {
         let expired = remote.expire(now_ms, request).await?;
         let next_ms = now_ms.saturating_add(self.remote.expiry_interval_ms);
         self.remote.next_expiry_ms.store(next_ms, Ordering::Relaxed);
+        let has_failed = &self.remote.has_expiry_failed;
+        has_failed.store(false, Ordering::Relaxed);
         if expired.segments > 0 {
             let partition = &self.id;
             let (segments, start) = (expired.segments, expired.log_start_offset);

@@ -128,6 +128,25 @@ impl Log {
         now_ms: i64,
         highest_offset_in_remote_storage: Option<Offset>,
     ) -> Result<RetentionOutcome, LogError> {
+        self.retain(now_ms, highest_offset_in_remote_storage, true)
+    }
+
+    /// The same, but never rolls the active segment of a tiered log (L-5): for passes that come more often than
+    /// segments should end.
+    pub fn apply_retention_to_sealed(
+        &self,
+        now_ms: i64,
+        highest_offset_in_remote_storage: Option<Offset>,
+    ) -> Result<RetentionOutcome, LogError> {
+        self.retain(now_ms, highest_offset_in_remote_storage, false)
+    }
+
+    fn retain(
+        &self,
+        now_ms: i64,
+        highest_offset_in_remote_storage: Option<Offset>,
+        may_roll: bool,
+    ) -> Result<RetentionOutcome, LogError> {
         let mut outcome = RetentionOutcome::default();
         let removed = {
             let mut state = self.state.lock();
@@ -136,7 +155,8 @@ impl Log {
             if state.is_swapping {
                 plan.delete = 0; // the next pass will find what is due now
             }
-            outcome.rolled = plan.roll_active && self.roll_if_not_empty(&mut state, now_ms);
+            outcome.rolled =
+                may_roll && plan.roll_active && self.roll_if_not_empty(&mut state, now_ms);
             if plan.delete == state.segments.len() {
                 // L-5: all of them, so an empty one at the end comes first.
                 self.roll_if_not_empty(&mut state, now_ms);
