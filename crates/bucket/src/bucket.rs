@@ -15,11 +15,11 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
-use tokio::sync::Semaphore;
 
 use crate::body;
 use crate::buffers::BufferPool;
 use crate::error::{BucketError, BucketErrorKind, Outcome};
+use crate::in_flight::InFlight;
 use crate::metrics::{BucketMetrics, Op};
 use crate::options::StoreKind;
 use crate::retry::{RetryPolicies, RetryPolicy};
@@ -52,8 +52,8 @@ pub struct Bucket {
     pub(crate) url: String,
     pub(crate) retry: RetryPolicies,
     pub(crate) metrics: BucketMetrics,
-    pub(crate) reads: Semaphore,
-    pub(crate) writes: Semaphore,
+    pub(crate) reads: InFlight,
+    pub(crate) writes: InFlight,
     pub(crate) multipart_concurrency: usize,
     pub(crate) buffers: BufferPool,
 }
@@ -343,19 +343,18 @@ impl Bucket {
     {
         let mut maybe_done = false;
         for number in 1.. {
-            let permits = if op.is_write() {
+            let all = if op.is_write() {
                 &self.writes
             } else {
                 &self.reads
             };
-            // Never closed; if it were, the request would only go without a permit.
-            let permit = permits.acquire().await.ok();
+            let place = all.place().await;
             let started = Instant::now();
             let answer = tokio::time::timeout(policy.request_timeout, attempt()).await;
-            drop(permit);
             let took = started.elapsed();
             let error = match answer {
                 Ok(Ok((value, bytes))) => {
+                    place.succeeded(bytes, policy.request_timeout);
                     self.metrics.observe(op, "ok", bytes, took);
                     return Ok(value);
                 }
@@ -365,6 +364,10 @@ impl Bucket {
                     BucketError::new(op, key, BucketErrorKind::Timeout, text)
                 }
             };
+            match error.kind() {
+                BucketErrorKind::Timeout | BucketErrorKind::Throttled => place.was_too_much(),
+                _ => drop(place),
+            }
             self.metrics.observe(op, error.kind().label(), 0, took);
             maybe_done |= error.outcome() == Outcome::MaybeDone;
             // Putting the same bytes again is harmless, deleting again as well.

@@ -8,6 +8,7 @@ mod direct;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod faulty;
+mod in_flight;
 mod metrics;
 mod multipart;
 mod open;

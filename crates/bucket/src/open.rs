@@ -9,11 +9,11 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use prometheus_client::registry::Registry;
-use tokio::sync::Semaphore;
 
 use crate::bucket::Bucket;
 use crate::buffers::BufferPool;
 use crate::direct::DirectConnector;
+use crate::in_flight::InFlight;
 use crate::metrics::BucketMetrics;
 use crate::options::{BucketOptions, S3Options, ServerSideEncryption, StoreKind};
 use crate::profile;
@@ -96,8 +96,8 @@ impl Bucket {
             url: url.to_owned(),
             retry: options.retry,
             metrics: BucketMetrics::register(registry),
-            reads: Semaphore::new(options.max_concurrent_reads.max(1)),
-            writes: Semaphore::new(options.max_concurrent_writes.max(1)),
+            reads: InFlight::new(options.max_concurrent_reads),
+            writes: InFlight::new(options.max_concurrent_writes),
             multipart_concurrency: options.multipart_concurrency.max(1),
             buffers,
         }

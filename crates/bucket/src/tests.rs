@@ -278,3 +278,34 @@ async fn metrics_have_their_names() {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
 }
+
+// On a thin line many at a time would all run out of time, again and again.
+#[tokio::test(start_paused = true)]
+async fn requests_that_are_too_much_for_the_store_become_fewer() {
+    let store = FaultyStore::in_memory();
+    let options = BucketOptions {
+        retry: RetryPolicies::once(),
+        ..options()
+    };
+    let bucket = Bucket::over_store(Arc::clone(&store) as _, options, &mut Registry::default());
+    let hour = Some(Fault::Slow(Duration::from_secs(3600)));
+    store.plan(On::Put, "", std::iter::repeat_n(hour, 32));
+    let keys = (0..32).map(|at| format!("k{at}"));
+    let puts = keys.map(|key| {
+        let bucket = &bucket;
+        async move { bucket.put(&key, Bytes::from_static(b"x")).await }
+    });
+    for put in futures::future::join_all(puts).await {
+        assert_eq!(put.unwrap_err().kind(), BucketErrorKind::Timeout);
+    }
+    assert_eq!((bucket.writes.limit(), bucket.reads.limit()), (16, 64));
+    store.plan(On::Put, "", [Some(Fault::SlowDown)]);
+    bucket.put("k", Bytes::new()).await.unwrap_err();
+    assert_eq!(bucket.writes.limit(), 8);
+    let large = Bytes::from(vec![0; 1 << 20]);
+    bucket.put("k", large.clone()).await.unwrap();
+    assert_eq!(bucket.writes.limit(), 9);
+    store.plan(On::Get, "", [Some(Fault::SlowDown)]);
+    bucket.get("k").await.unwrap_err();
+    assert_eq!((bucket.writes.limit(), bucket.reads.limit()), (9, 32));
+}
