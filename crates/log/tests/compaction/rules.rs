@@ -292,6 +292,53 @@ fn an_active_producer_goes_on_after_its_last_record_was_removed() {
     fixture.put(send(4, "4"));
 }
 
+// L-42, L-43, L-48: a group's offsets are committed without sequences (T-22), by a client whose epoch
+// stays for ever; what it did must not pile up
+#[test]
+fn of_a_producer_without_sequences_only_the_last_transaction_stays() {
+    let mut fixture = Fixture::new(compacted(), 0);
+    let of_seven = |fixture: &Fixture| {
+        let all = batches(fixture.log(), 0).into_iter().map(|b| b.header());
+        let of_seven = all.filter(|h| h.producer_id == 7);
+        of_seven.map(|h| h.last_offset()).collect::<Vec<_>>()
+    };
+    let mut now = 0;
+    for is_after_a_restart in [false, true] {
+        let mut marker_offset = 0;
+        for i in 0..10 {
+            let value = i.to_string();
+            fixture.put(in_transaction(7, -1, &[("a", Some(&value))]));
+            marker_offset = fixture.put(marker(7, true)).last_offset;
+        }
+        if is_after_a_restart {
+            fixture.reopen_cleanly();
+        }
+        // Sees the markers without data, gives them their horizon, removes them behind it.
+        for _ in 0..4 {
+            fixture.put(keyed(&[("filler", Some("x"))]));
+            roll_and_clean(&fixture, now);
+            now += 10_000;
+        }
+        assert_eq!(of_seven(&fixture), [marker_offset - 1, marker_offset]);
+    }
+    // The log alone tells the same.
+    fixture.written();
+    fixture.crash();
+    for offset in fixture.files_with(".snapshot") {
+        std::fs::remove_file(fixture.file(offset, "snapshot")).unwrap();
+    }
+    fixture.load();
+    let kept = of_seven(&fixture);
+    fixture.log().set_high_watermark(Offset::MAX);
+    fixture.put(keyed(&[("a", Some("y")), ("filler", Some("y"))]));
+    for _ in 0..3 {
+        fixture.put(keyed(&[("filler", Some("x"))]));
+        roll_and_clean(&fixture, now);
+        now += 10_000;
+    }
+    assert_eq!(of_seven(&fixture), kept);
+}
+
 // L-42: the offset after the round is there, even if no record before it is
 #[test]
 fn the_last_batch_of_a_round_stays_empty() {
