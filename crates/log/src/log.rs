@@ -2,6 +2,7 @@
 
 mod append;
 mod cleaning;
+mod folder_use;
 mod lifecycle;
 mod read;
 mod replace;
@@ -33,6 +34,7 @@ use crate::tail::Tail;
 pub use append::Appended;
 pub(crate) use append::jitter;
 pub(crate) use cleaning::{LastOfProducer, SealedView};
+pub(crate) use folder_use::FolderUse;
 pub(crate) use lifecycle::marked_name;
 pub(crate) use replace::{CLEANED, CLEANED_KINDS, DELETED, SWAP, rename as rename_file};
 pub(crate) use state::{LogParts, LogState, RollItem, Status, WriteItem};
@@ -86,6 +88,7 @@ impl Log {
             epochs: parts.epochs,
             unwritten_aborts: Vec::new(),
             waiters: 0,
+            folder_users: 0,
             is_changed: parts.is_changed,
             is_flush_planned: false,
             cleaned_to: parts.cleaned_to,

@@ -235,7 +235,7 @@ impl Log {
     }
 
     /// Deletes the log: its folder is renamed at once and removed after `file.delete.delay.ms`.
-    /// Waits for the writer to let go of it.
+    /// Waits for the writer to let go of it, and for retention and the cleaner to let go of the folder.
     pub fn delete(&self) -> Result<(), LogError> {
         let (config, target) = {
             let mut state = self.state.lock();
@@ -254,7 +254,7 @@ impl Log {
                 })
                 .sum();
             self.dir.backlog_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            self.wait_until(&mut state, |s| !s.is_scheduled)?;
+            self.wait_until(&mut state, |s| !s.is_scheduled && s.folder_users == 0)?;
             (
                 state.config.file_delete_delay_ms,
                 self.marked_folder("delete"),

@@ -30,6 +30,8 @@ pub(crate) struct LogState {
     pub(crate) unwritten_aborts: Vec<AbortedTransaction>,
     /// Threads that wait on `progress`.
     pub(crate) waiters: usize,
+    /// Those that work on the folder by name: it must not be given up meanwhile.
+    pub(crate) folder_users: usize,
     /// Something was appended, or recovered, since the last clean end.
     pub(crate) is_changed: bool,
     /// A flush for `flush.ms` is planned.

@@ -129,7 +129,8 @@ impl Log {
         highest_offset_in_remote_storage: Option<Offset>,
     ) -> Result<RetentionOutcome, LogError> {
         let mut outcome = RetentionOutcome::default();
-        let removed = {
+        // The files are renamed without the lock, and may have to wait for the device before.
+        let (removed, _folder) = {
             let mut state = self.state.lock();
             self.check_open(&state)?;
             let mut plan = self.plan(&state, now_ms, highest_offset_in_remote_storage);
@@ -137,7 +138,7 @@ impl Log {
                 plan.delete = 0; // the next pass will find what is due now
             }
             outcome.rolled = plan.roll_active && self.roll_if_not_empty(&mut state, now_ms);
-            if plan.delete == state.segments.len() {
+            let removed = if plan.delete == state.segments.len() {
                 // L-5: all of them, so an empty one at the end comes first.
                 self.roll_if_not_empty(&mut state, now_ms);
                 let (first, base) = (
@@ -156,7 +157,8 @@ impl Log {
                 }
             } else {
                 self.take_out(&mut state, plan.delete)
-            }
+            };
+            (removed, self.use_folder_locked(&mut state))
         };
         outcome.deleted_segments = removed.len();
         outcome.deleted_bytes = removed.iter().map(|s| s.size).sum();
@@ -322,5 +324,51 @@ mod tests {
         let long = Duration::from_secs(20);
         assert_eq!(retention.recv_timeout(long), Ok(true));
         assert_eq!(deletion.recv_timeout(long), Ok(true));
+    }
+
+    // X-58, L-32: a topic of the same name owns the same paths
+    #[test]
+    fn retention_touches_nothing_of_a_log_that_takes_the_place_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = || LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options()).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig {
+            remote: true,
+            local_retention_bytes: 0,
+            file_delete_delay_ms: 0,
+            ..LogConfig::default()
+        };
+        let create = || {
+            let log = dir.create_log(partition.clone(), TopicId::random(), config.clone());
+            let log = log.unwrap();
+            log.append_as_leader(BatchSpec::default().build(), 0, 0)
+                .unwrap();
+            until(|| log.written_end_offset() == 1);
+            log.set_high_watermark(1);
+            log
+        };
+        let log = create();
+        log.roll(0).unwrap();
+        until(|| log.lock_state().writing == 1);
+        std::thread::scope(|scope| {
+            let held = log.dir.hold_checkpoints();
+            let retention = scope.spawn(|| log.apply_retention(0, Some(0)));
+            until(|| log.segment_count() == 1);
+            let anew = scope.spawn(|| {
+                log.delete().unwrap();
+                create();
+            });
+            until(|| anew.is_finished() || log.lock_state().waiters > 0);
+            drop(held);
+            assert_eq!(retention.join().unwrap().unwrap().deleted_segments, 1);
+            anew.join().unwrap();
+        });
+        drop((log, dir));
+        let dir = LogDir::open(folder.path(), options()).unwrap();
+        let loaded = dir.load_logs(&|_, _| Some(config.clone())).unwrap();
+        let log = loaded.logs.first().unwrap();
+        let offsets = log.offsets();
+        assert_eq!((offsets.local_log_start, offsets.log_end), (0, 1));
     }
 }
