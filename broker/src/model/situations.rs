@@ -268,3 +268,22 @@ async fn a_cold_partition_behind_one_that_fails_is_read() {
         assert_eq!(read[2].batches.len(), usize::from(whole), "{limits:?}");
     }
 }
+
+// L-30, SEMANTICS 6.6: what is confirmed as deleted does not come back, whichever request confirms it
+#[tokio::test]
+async fn a_deletion_of_records_is_confirmed_only_when_it_is_written_down() {
+    let world = world().await;
+    write(&world, PLAIN, 2).await;
+    let partition = world.partition(PLAIN);
+    let file = partition.log.log_dir().join("log-start-offset-checkpoint");
+    let obstacle = file.with_extension("tmp");
+    std::fs::create_dir(&obstacle).unwrap();
+    for attempt in 1..=2 {
+        let deleted = partition.delete_records(1);
+        assert!(deleted.is_err(), "{attempt}: {deleted:?}");
+    }
+    std::fs::remove_dir(obstacle).unwrap();
+    assert_eq!(partition.delete_records(1), Ok(1));
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains(&format!("{} 0 1\n", TOPICS[PLAIN])), "{text}");
+}
