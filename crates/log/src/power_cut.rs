@@ -231,7 +231,7 @@ impl Life {
                 let table = Arc::clone(&self.logs[2]);
                 self.written(&table);
                 let cleaner = LogCleaner::new(CleanerOptions::default());
-                cleaner.clean_dirtiest(&[Arc::clone(&table)], 0);
+                let _ = cleaner.clean_dirtiest(&[Arc::clone(&table)], 0);
                 assert_eq!(cleaner.status(&[table], 0).uncleanable_partitions, 0);
             }
             _ => self.reopen(),

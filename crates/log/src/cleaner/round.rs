@@ -431,9 +431,11 @@ impl Pass<'_> {
 
 #[cfg(test)]
 mod tests {
-    use strandline_types::{BrokerId, TopicId, TopicName, TopicPartition};
+    use strandline_records::{BatchBuilder, Compression};
+    use strandline_types::{BrokerId, TimestampType, TopicId, TopicName, TopicPartition};
 
     use super::*;
+    use crate::cleaner::{Cleaning, LogCleaner};
     use crate::log_dir::{LogDir, LogDirOptions};
     use crate::segment::SegmentFile;
     use crate::tail::TailBudget;
@@ -485,5 +487,46 @@ mod tests {
             assert!(matches!(round.join().unwrap(), Err(RoundError::Stopped)));
         });
         assert!(cleaned.try_exists().unwrap());
+    }
+
+    // L-40: what a round meets because its log went away is nothing that anybody has to look after
+    #[test]
+    fn a_log_that_is_deleted_while_it_is_cleaned_is_no_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig {
+            compact: true,
+            ..LogConfig::default()
+        };
+        let log = dir.create_log(partition, TopicId::random(), config);
+        let log = log.unwrap();
+        for end in 1..=2 {
+            let mut batch = BatchBuilder::new(Compression::None, TimestampType::CreateTime, 0);
+            batch.append(1, Some(b"k"), Some(b"v"), &[]).unwrap();
+            log.append_as_leader(batch.build().unwrap(), 0, 0).unwrap();
+            log.roll(0).unwrap();
+            while log.lock_state().writing < end {
+                std::thread::yield_now();
+            }
+        }
+        log.set_high_watermark(2);
+        let cleaner = LogCleaner::new(CleanerOptions {
+            max_bytes_per_second: 100.0,
+            ..CleanerOptions::default()
+        });
+        let logs = [Arc::clone(&log)];
+        std::thread::scope(|scope| {
+            let cleaning = scope.spawn(|| cleaner.clean_dirtiest(&logs, 0));
+            // It has read the first segment.
+            while cleaner.throttle.charge(0).is_none() {
+                std::thread::yield_now();
+            }
+            log.delete().unwrap();
+            assert_eq!(cleaning.join().unwrap(), Cleaning::CutShort);
+        });
+        assert!(cleaner.inner.lock().failures.is_empty());
+        assert_eq!(cleaner.clean_dirtiest(&logs, 0), Cleaning::NothingDue);
     }
 }
