@@ -68,6 +68,8 @@ pub struct Log {
     /// How many of these times are on the device. 0 also when `partition.metadata` may not be: it need not
     /// be before the first flush.
     names_durable: AtomicU64,
+    /// The one of these times at which the leader epochs were written last.
+    epochs_made: AtomicU64,
     me: Weak<Log>,
 }
 
@@ -111,6 +113,7 @@ impl Log {
             is_log_start_known: AtomicBool::new(parts.is_log_start_known),
             names_made: AtomicU64::new(1),
             names_durable: AtomicU64::new(0),
+            epochs_made: AtomicU64::new(1), // by the start, perhaps
             me: me.clone(),
         })
     }

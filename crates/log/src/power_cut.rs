@@ -1,6 +1,6 @@
 //! Power cuts at random points of a life with appends, transactions, flushes, rolls, cleanings,
 //! checkpoints and restarts: what was promised is there afterwards, nothing that was not appended, and
-//! committed readers are told exactly what was aborted (L-20…L-27, F-30, F-31, P-60).
+//! committed readers are told exactly what was aborted (L-20…L-27, R-9, F-30, F-31, P-60).
 
 mod history;
 mod recovery;
@@ -61,6 +61,11 @@ fn config(name: &str) -> LogConfig {
             compact: true,
             delete: false,
             min_cleanable_dirty_ratio: 0.0,
+            ..base
+        },
+        "tiered" => LogConfig {
+            remote: true,
+            local_retention_bytes: 0,
             ..base
         },
         _ => base,
@@ -167,7 +172,8 @@ impl Life {
 
     fn append(&mut self, which: usize, batch: Batch) -> Offset {
         let log = Arc::clone(&self.logs[which]);
-        let appended = log.append_as_leader(batch, 0, 0).unwrap();
+        let epoch = self.done[which].epoch(Offset::MAX);
+        let appended = log.append_as_leader(batch, epoch, 0).unwrap();
         if self.luck.below(2) == 0 {
             self.written(&log);
         }
@@ -209,7 +215,7 @@ impl Life {
     fn step(&mut self) {
         let which = self.luck.below(NAMES.len());
         let log = Arc::clone(&self.logs[which]);
-        match self.luck.below(33) {
+        match self.luck.below(36) {
             0..10 => {
                 let pairs = self.pairs();
                 let base = self.append(which, batch(&pairs));
@@ -233,6 +239,12 @@ impl Life {
                 let cleaner = LogCleaner::new(CleanerOptions::default());
                 let _ = cleaner.clean_dirtiest(&[Arc::clone(&table)], 0);
                 assert_eq!(cleaner.status(&[table], 0).uncleanable_partitions, 0);
+            }
+            32..35 => {
+                let next = self.done[which].epoch(Offset::MAX) + 1;
+                let epochs = &mut self.done[which].epochs;
+                epochs.insert(log.log_end_offset(), next);
+                log.assign_epoch(next).unwrap();
             }
             _ => self.reopen(),
         }
@@ -358,6 +370,8 @@ fn check(
                 Some(record),
                 "{name}, offset {offset}"
             );
+            let (epoch, told) = (log.epoch_for_offset(*offset), done.epoch(*offset));
+            assert_eq!(epoch, Some(told), "R-9: {name}, offset {offset}");
         }
         if name == "table" {
             // Of what is not decided yet both are there.
@@ -419,7 +433,7 @@ fn check_producers(log: &Log, done: &Done, end: Offset) {
     }
 }
 
-// L-20…L-27, L-45, F-30, F-31, P-60
+// L-20…L-27, L-45, R-9, F-30, F-31, P-60
 #[test]
 fn what_was_promised_survives_a_power_cut() {
     for seed in 0..8 {

@@ -135,7 +135,9 @@ fn do_item(dir: &Arc<DirShared>, log: &Arc<Log>, item: &WriteItem) -> Result<(),
         WriteItem::Epochs(text) => {
             let path = log.folder().join(leader_epochs::FILE_NAME);
             dir.files
-                .spare(|| sys::replace_file(&path, text.as_bytes(), false))
+                .spare(|| sys::replace_file(&path, text.as_bytes(), false))?;
+            log.epochs_written();
+            Ok(())
         }
         WriteItem::Aborted(aborted) => {
             let base = log.lock_state().writing;

@@ -11,7 +11,7 @@ use crate::error::LogError;
 use crate::janitor::Chore;
 use crate::offsets::{get, set};
 use crate::segment::{SegmentFile, SegmentId};
-use crate::{partition_metadata, producer_snapshot, sys, writer};
+use crate::{leader_epochs, partition_metadata, producer_snapshot, sys, writer};
 
 const MAX_FILE_NAME: usize = 255;
 
@@ -104,7 +104,7 @@ impl Log {
             for kind in [SegmentFile::OffsetIndex, SegmentFile::TimeIndex] {
                 sync(kind, &*self.open_segment_file(segment, kind)?)?;
             }
-            self.flush_if_there(SegmentFile::ProducerSnapshot, end)?;
+            flush_if_there(SegmentFile::ProducerSnapshot.path(&self.folder, end))?;
         }
         self.flush_transaction_index(base)?;
         self.flush_names()
@@ -113,28 +113,22 @@ impl Log {
     /// Flushes a file that is only there when something was aborted. Of an active segment, too: unlike
     /// the other indexes it does not show at a start that something is missing in it (5.8).
     pub(crate) fn flush_transaction_index(&self, base: Offset) -> Result<(), LogError> {
-        self.flush_if_there(SegmentFile::TransactionIndex, base)
+        flush_if_there(SegmentFile::TransactionIndex.path(&self.folder, base))
     }
 
-    fn flush_if_there(&self, kind: SegmentFile, offset: Offset) -> Result<(), LogError> {
-        let path = kind.path(&self.folder, offset);
-        let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
-        match flushed {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(LogError::io("flush", path, e))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes durable what a flushed record is found by: the names of the files, the folder's own, and
-    /// whose folder it is.
+    /// Makes durable what a flushed record is found by: the names of the files, the folder's own, whose
+    /// folder it is, and in which leader epochs its records were written. A start asks the batches for
+    /// those only from the recovery point on.
     pub(crate) fn flush_names(&self) -> Result<(), LogError> {
         let made = self.names_made.load(Ordering::Acquire);
-        if self.names_durable.load(Ordering::Acquire) == 0 {
+        let durable = self.names_durable.load(Ordering::Acquire);
+        if durable == 0 {
             let path = self.folder.join(partition_metadata::FILE_NAME);
             let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
             flushed.map_err(|e| LogError::io("flush", path, e))?;
+        }
+        if self.epochs_made.load(Ordering::Acquire) > durable {
+            flush_if_there(self.folder.join(leader_epochs::FILE_NAME))?;
         }
         sys::sync_folder(&SegmentFile::Log.path(&self.folder, 0))?;
         sys::sync_folder(&self.folder)?;
@@ -145,6 +139,14 @@ impl Log {
     /// Notes that a file was made whose name a flush must cover.
     pub(crate) fn name_made(&self) {
         self.names_made.fetch_add(1, Ordering::Release);
+    }
+
+    /// Notes that the file of the leader epochs was replaced, which a flush must cover. For the writer
+    /// alone, as [`Log::name_made`].
+    pub(crate) fn epochs_written(&self) {
+        let next = self.names_made.load(Ordering::Relaxed) + 1;
+        self.epochs_made.store(next, Ordering::Release); // before: a flush in between must see it
+        self.name_made();
     }
 
     /// True when there is nothing for [`Log::flush_names`] to do.
@@ -293,6 +295,14 @@ impl Log {
             offsets.high_watermark,
             log_start,
         )
+    }
+}
+
+fn flush_if_there(path: PathBuf) -> Result<(), LogError> {
+    let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
+    match flushed {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LogError::io("flush", path, e)),
+        _ => Ok(()),
     }
 }
 

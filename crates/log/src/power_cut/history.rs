@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use strandline_types::Offset;
+use strandline_types::{LeaderEpoch, Offset};
 
 /// Key and value by offset, as appended.
 pub(super) type History = BTreeMap<Offset, (String, String)>;
@@ -34,6 +34,8 @@ impl Transaction {
 pub(super) struct Done {
     pub(super) history: History,
     pub(super) transactions: Vec<Transaction>,
+    /// Leader epochs above 0 by first offset.
+    pub(super) epochs: BTreeMap<Offset, LeaderEpoch>,
 }
 
 impl Done {
@@ -63,6 +65,12 @@ impl Done {
         let below = self.history.range(..self.stable(end));
         let visible = below.filter(|(offset, _)| !hidden.contains(offset));
         visible.map(|(o, r)| (*o, r.clone())).collect()
+    }
+
+    /// The leader epoch in which what lies at `offset` was appended.
+    pub(super) fn epoch(&self, offset: Offset) -> LeaderEpoch {
+        let begun = self.epochs.range(..=offset);
+        begun.last().map_or(0, |(_, epoch)| *epoch)
     }
 
     /// The sequence number that follows what a log that ends at `end` has of a producer.
