@@ -92,7 +92,7 @@ impl Log {
             waiters: 0,
             folder_users: 0,
             is_changed: parts.is_changed,
-            is_flush_planned: false,
+            flush_due: None,
             cleaned_to: parts.cleaned_to,
             swaps: 0,
             is_swapping: false,
@@ -222,9 +222,15 @@ impl Log {
 
     /// Replaces the settings.
     pub fn update_config(&self, config: LogConfig) {
-        let mut state = self.state.lock();
-        state.config = config;
-        self.dir.note_change(); // whether the log start is checkpointed depends on them
+        let flush_ms = config.flush_ms;
+        {
+            let mut state = self.state.lock();
+            state.config = config;
+            self.dir.note_change(); // whether the log start is checkpointed depends on them
+        }
+        if self.recovery_point() < self.written_end_offset() {
+            self.plan_flush(flush_ms); // the next append may be long in coming
+        }
     }
 
     /// Bytes of all local segments, what is not written yet included.

@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use strandline_types::{Offset, TopicId, TopicPartition};
 
 use super::{Log, Status, WriteItem};
 use crate::error::LogError;
-use crate::janitor::Chore;
+use crate::janitor::{self, Chore};
 use crate::offsets::{get, set};
 use crate::segment::{SegmentFile, SegmentId};
 use crate::{leader_epochs, partition_metadata, producer_snapshot, sys, writer};
@@ -69,6 +70,33 @@ impl Log {
         }
         drop(state);
         Ok(())
+    }
+
+    /// Plans the flush that `flush.ms` asks for, unless one is planned that comes as soon.
+    pub(crate) fn plan_flush(&self, flush_ms: i64) {
+        if flush_ms == i64::MAX {
+            return;
+        }
+        let Some(at) = janitor::due(flush_ms) else {
+            return;
+        };
+        let mut state = self.state.lock();
+        if state.flush_due.is_none_or(|planned| at < planned) {
+            state.flush_due = Some(at);
+            drop(state);
+            let chore = Chore::FlushDue(self.me.clone());
+            self.dir.janitor.add_at(chore, at);
+        }
+    }
+
+    /// The flush that was planned. One that was planned for later, when `flush.ms` was larger, stays.
+    pub(crate) fn flush_planned(&self) -> Result<(), LogError> {
+        {
+            let mut state = self.state.lock();
+            let now = Instant::now();
+            state.flush_due = state.flush_due.filter(|at| *at > now);
+        }
+        self.flush()
     }
 
     /// Flushes the segment at `base`, which ends at `next`, with its indexes, and all before it.
