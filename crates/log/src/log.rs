@@ -91,6 +91,7 @@ impl Log {
             unwritten_aborts: Vec::new(),
             waiters: 0,
             folder_users: 0,
+            removals: 0,
             is_changed: parts.is_changed,
             flush_due: None,
             cleaned_to: parts.cleaned_to,

@@ -316,8 +316,11 @@ impl Log {
     pub(crate) fn checkpoint_offsets(&self) -> (Offset, Offset, Option<Offset>) {
         let state = self.state.lock();
         let offsets = self.offsets.view();
-        let inside = state.config.remote || offsets.log_start > state.segments.first_base();
-        let log_start = inside.then_some(offsets.log_start);
+        // Elsewhere it is where the first segment on the device begins.
+        let is_needed = state.config.remote
+            || state.removals > 0
+            || offsets.log_start > state.segments.first_base();
+        let log_start = is_needed.then_some(offsets.log_start);
         (
             get(&self.offsets.recovery_point),
             offsets.high_watermark,
@@ -326,7 +329,7 @@ impl Log {
     }
 }
 
-fn flush_if_there(path: PathBuf) -> Result<(), LogError> {
+pub(super) fn flush_if_there(path: PathBuf) -> Result<(), LogError> {
     let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
     match flushed {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LogError::io("flush", path, e)),

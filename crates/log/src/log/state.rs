@@ -33,6 +33,8 @@ pub(crate) struct LogState {
     pub(crate) waiters: usize,
     /// Those that work on the folder by name: it must not be given up meanwhile.
     pub(crate) folder_users: usize,
+    /// Times that segments left whose files a power cut could bring back.
+    pub(crate) removals: usize,
     /// Something was appended, or recovered, since the last clean end.
     pub(crate) is_changed: bool,
     /// When the next flush is due that is planned for `flush.ms`.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use strandline_types::Offset;
 
-use super::{Log, LogState, Status};
+use super::{Log, LogState, Status, lifecycle};
 use crate::error::LogError;
 use crate::janitor::Chore;
 use crate::leader_epochs::LeaderEpochs;
@@ -220,20 +220,24 @@ impl Log {
         } else {
             self.raise_log_start(state, first_kept);
         }
+        state.removals += 1;
         self.dir.note_change();
         state.segments.remove_first(count)
     }
 
     /// Renames the files of `segments` and has them removed later (L-32).
     fn mark_deleted(&self, segments: &[Segment]) -> Result<(), LogError> {
-        let (is_remote, delay_ms) = {
+        let (is_remote, delay_ms, first_kept) = {
             let state = self.state.lock();
-            (state.config.remote, state.config.file_delete_delay_ms)
+            let (config, first_kept) = (&state.config, state.segments.first_base());
+            (config.remote, config.file_delete_delay_ms, first_kept)
         };
         if is_remote {
             // L-26: after a crash the first local segment would pass for the log's start.
             self.dir.write_log_start_checkpoint()?;
         }
+        // P-60: from here on it is all that is known of producers whose batches go.
+        lifecycle::flush_if_there(SegmentFile::ProducerSnapshot.path(&self.folder, first_kept))?;
         let mut paths = Vec::new();
         for segment in segments {
             for kind in SegmentFile::ALL {
@@ -245,6 +249,13 @@ impl Log {
                     Err(e) => return Err(LogError::io("rename", path, e)),
                 }
             }
+        }
+        sys::sync_folder(&SegmentFile::Log.path(&self.folder, 0))?;
+        {
+            // After a failure the checkpoint says for ever where the log starts.
+            let mut state = self.state.lock();
+            state.removals -= 1;
+            self.dir.note_change();
         }
         let bases: Vec<Offset> = segments.iter().map(|s| s.base_offset).collect();
         self.dir
@@ -324,6 +335,29 @@ mod tests {
         let long = Duration::from_secs(20);
         assert_eq!(retention.recv_timeout(long), Ok(true));
         assert_eq!(deletion.recv_timeout(long), Ok(true));
+    }
+
+    // L-26, L-32, 6.6: after a power cut the files may be back
+    #[test]
+    fn the_checkpoint_says_where_a_log_starts_until_the_files_before_are_gone_for_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let log = dir.create_log(partition, TopicId::random(), LogConfig::default());
+        let log = log.unwrap();
+        log.append_as_leader(BatchSpec::default().build(), 0, 0)
+            .unwrap();
+        log.roll(0).unwrap();
+        until(|| log.lock_state().writing == 1);
+        log.set_high_watermark(1);
+        log.delete_records_to(1).unwrap();
+        let line = || log.checkpoint_offsets().2;
+        assert_eq!(line(), Some(1));
+        let removed = log.take_out(&mut log.lock_state(), 1);
+        assert_eq!(line(), Some(1));
+        log.mark_deleted(&removed).unwrap();
+        assert_eq!(line(), None);
     }
 
     // X-58, L-32: a topic of the same name owns the same paths

@@ -73,6 +73,18 @@ impl Done {
         begun.last().map_or(0, |(_, epoch)| *epoch)
     }
 
+    /// The highest offset up to `offset` that lies within no transaction.
+    pub(super) fn between_transactions(&self, mut offset: Offset) -> Offset {
+        let splits = |t: &&Transaction, at| {
+            let marker = t.marker.map_or(Offset::MAX, |(offset, _)| offset);
+            t.offsets[0] < at && at <= marker
+        };
+        while let Some(split) = self.transactions.iter().find(|t| splits(t, offset)) {
+            offset = split.offsets[0];
+        }
+        offset
+    }
+
     /// The sequence number that follows what a log that ends at `end` has of a producer.
     pub(super) fn next_sequence(&self, pid: i64, end: Offset) -> i32 {
         let all = self.transactions.iter().filter(|t| t.pid == pid);
