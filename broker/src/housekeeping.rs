@@ -36,9 +36,9 @@ pub(crate) fn follow(broker: &Arc<Broker>, applied: watch::Sender<i64>, shutdown
 pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i64>) {
     let image = broker.metadata.image();
     let dynamic = configs::dynamic(&image, broker.node_id);
-    if *broker.config.get().dynamic() != dynamic {
+    let is_other = *broker.config.get().dynamic() != dynamic;
+    if is_other {
         broker.config.set_dynamic(&dynamic);
-        broker.replicas.refresh_configs();
     }
     let (replicas, offset) = (Arc::clone(&broker.replicas), image.offset());
     let count_of = |name: &str| {
@@ -49,7 +49,13 @@ pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i6
     };
     let offsets_count = count_of(CONSUMER_OFFSETS_TOPIC);
     let transactions_count = count_of(TRANSACTION_STATE_TOPIC);
-    let Ok(change) = broker.io.run(move || replicas.apply(&image)).await else {
+    let apply = move || {
+        if is_other {
+            replicas.refresh_configs();
+        }
+        replicas.apply(&image)
+    };
+    let Ok(change) = broker.io.run(apply).await else {
         return;
     };
     // Before the new coordinators: the topic may have been created again in the same image.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use strandline_config::{BrokerSettings, TopicConfig};
 use strandline_env::{Pool, PoolOptions};
-use strandline_log::{CleanerOptions, Log, LogCleaner};
+use strandline_log::{CleanerOptions, Cleaning, Log, LogCleaner};
 
 use crate::broker::Broker;
 
@@ -64,11 +64,14 @@ fn work(broker: &Broker, backoff: Duration) {
         let began_ms = broker.clock.monotonic_ms();
         let now_ms = broker.clock.now_ms();
         match broker.cleaner.clean_dirtiest(&logs(broker), now_ms) {
-            Some(report) => {
+            Cleaning::Done(report) => {
                 let took_ms = broker.clock.monotonic_ms() - began_ms;
                 broker.metrics.cleaner.cleaned(&report, took_ms);
             }
-            None => broker.cleaner.wait(backoff),
+            // The next one may be due. It is not the same one at once: that one is closed, was changed
+            // by others, or waits for its next try.
+            Cleaning::CutShort => {}
+            Cleaning::NothingDue => broker.cleaner.wait(backoff),
         }
     }
 }

@@ -200,12 +200,14 @@ impl Partition {
         if target < 0 || target > high_watermark {
             return Err(ErrorCode::OffsetOutOfRange);
         }
-        if target > self.log.log_start_offset() {
-            self.log
-                .delete_records_to(target)
-                // What is deleted stays deleted, also over a kill.
-                .and_then(|_| self.log.persist_log_start())
-                .map_err(|e| error_codes::for_log(&e))?;
+        let is_new = target > self.log.log_start_offset();
+        self.log
+            .delete_records_to(target)
+            // What is deleted stays deleted, also over a kill. Also where it was deleted before: that
+            // request may have failed, or be at it still.
+            .and_then(|_| self.log.persist_log_start())
+            .map_err(|e| error_codes::for_log(&e))?;
+        if is_new {
             self.waiters.advance(high_watermark);
         }
         Ok(self.log.log_start_offset())

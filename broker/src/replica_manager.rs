@@ -261,7 +261,9 @@ impl ReplicaManager {
             start,
             now_ms,
         )?;
-        let partition = Partition::new(log, id.clone(), epoch, config, remote);
+        let partition = Partition::new(log, id.clone(), epoch, Arc::clone(&config), remote);
+        // A log that was there has the settings of when it was loaded.
+        self.configure(&partition, &config);
         self.restoring.lock().waiting.remove(id);
         let mut index = Index::clone(&self.index.load());
         let mut partitions = topic.partitions.clone();
@@ -286,8 +288,10 @@ impl ReplicaManager {
         RemoteHalf::new(self.tier.clone(), id, interval_ms)
     }
 
-    /// Settings of all partitions anew, after those of the broker have changed.
+    /// Settings of all partitions anew, after those of the broker have changed. Blocks as
+    /// [`ReplicaManager::apply`]: a partition that is being started may have looked at the old ones.
     pub(crate) fn refresh_configs(&self) {
+        let _changing = self.changing.lock();
         let topics = self.index.load();
         for topic in topics.by_name.values() {
             let config = self.topic_config(topic.image.name(), &topic.overrides);
@@ -386,6 +390,7 @@ impl ReplicaManager {
         };
         let remote = self.remote_half(topic, index);
         let partition = Partition::new(log, id, leader_epoch, Arc::clone(config), remote);
+        self.configure(&partition, config); // as above
         applied.started.push(Arc::clone(&partition));
         Ok(partition)
     }

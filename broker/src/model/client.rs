@@ -143,6 +143,23 @@ impl World {
         );
     }
 
+    /// IncrementalAlterConfigs of one setting.
+    pub(super) async fn set_config(&self, kind: i8, resource: &str, name: &str, value: i64) {
+        use m::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+        let config = AlterableConfig::default()
+            .with_name(text(name))
+            .with_value(Some(text(&value.to_string())));
+        let resource = AlterConfigsResource::default()
+            .with_resource_type(kind)
+            .with_resource_name(text(resource))
+            .with_configs(vec![config]);
+        let request = m::IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+        let answer: m::IncrementalAlterConfigsResponse = self.call(1, &request).await;
+        for resource in &answer.responses {
+            assert_eq!(resource.error_code, 0, "{resource:?}");
+        }
+    }
+
     /// DeleteTopics of all topics.
     pub(super) async fn delete_topics(&self) {
         let request = m::DeleteTopicsRequest::default()

@@ -238,6 +238,28 @@ async fn a_topic_deleted_while_it_waits_for_the_bucket_leaves_nothing_behind() {
     }
 }
 
+// D-45: a setting that is changed while a partition waits for the bucket is in force when it is back
+#[tokio::test]
+async fn settings_that_change_while_a_partition_waits_for_the_bucket_reach_it() {
+    const TOPIC: i8 = 2;
+    const BROKER: i8 = 4;
+    let mut world = world().await;
+    for (kind, resource, name, value) in [
+        (BROKER, "", "log.flush.interval.messages", 7),
+        (TOPIC, TOPICS[TIERED], "flush.messages", 9),
+    ] {
+        write(&world, TIERED, 1).await;
+        tier_all(&world, TIERED).await;
+        world.power_cut(|_| ()).await;
+        assert!(world.broker().replicas.by_name(TOPICS[TIERED], 0).is_err());
+        world.set_config(kind, resource, name, value).await;
+        world.restore().await;
+        let partition = world.partition(TIERED);
+        assert_eq!(partition.config().flush_messages, value);
+        assert_eq!(partition.log.config().flush_messages, value);
+    }
+}
+
 // F-4, F-62: what cannot be read takes nothing away from what is asked for behind it
 #[tokio::test]
 async fn a_cold_partition_behind_one_that_fails_is_read() {
@@ -273,4 +295,23 @@ async fn a_cold_partition_behind_one_that_fails_is_read() {
         // What is left is the next one's, and no more than that.
         assert_eq!(read[2].batches.len(), usize::from(whole), "{limits:?}");
     }
+}
+
+// L-30, SEMANTICS 6.6: what is confirmed as deleted does not come back, whichever request confirms it
+#[tokio::test]
+async fn a_deletion_of_records_is_confirmed_only_when_it_is_written_down() {
+    let world = world().await;
+    write(&world, PLAIN, 2).await;
+    let partition = world.partition(PLAIN);
+    let file = partition.log.log_dir().join("log-start-offset-checkpoint");
+    let obstacle = file.with_extension("tmp");
+    std::fs::create_dir(&obstacle).unwrap();
+    for attempt in 1..=2 {
+        let deleted = partition.delete_records(1);
+        assert!(deleted.is_err(), "{attempt}: {deleted:?}");
+    }
+    std::fs::remove_dir(obstacle).unwrap();
+    assert_eq!(partition.delete_records(1), Ok(1));
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains(&format!("{} 0 1\n", TOPICS[PLAIN])), "{text}");
 }

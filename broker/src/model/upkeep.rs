@@ -199,7 +199,12 @@ impl History {
         let io = broker.io.clone();
         let cleaning = io.run(move || {
             let logs = [partition.log.clone()];
-            while broker.cleaner.clean_dirtiest(&logs, now_ms).is_some() {}
+            while broker
+                .cleaner
+                .clean_dirtiest(&logs, now_ms)
+                .report()
+                .is_some()
+            {}
         });
         cleaning.await.unwrap();
         let left = self.offsets_left().await;

@@ -74,7 +74,7 @@ fn run(folder: &Path, bytes: u64, keys: u64, codec: Compression) -> Outcome<Stri
     let (mut rounds, mut read, mut written) = (0, 0, 0);
     // The writer may still be at the last roll.
     while rounds == 0 || log.size_in_bytes() > 2 * keys * 1100 {
-        let Some(report) = cleaner.clean_dirtiest(&[Arc::clone(&log)], 1) else {
+        let Some(report) = cleaner.clean_dirtiest(&[Arc::clone(&log)], 1).report() else {
             if rounds > 0 {
                 break;
             }

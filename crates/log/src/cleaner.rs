@@ -78,6 +78,28 @@ pub struct CleanReport {
     pub map_utilization: f64,
 }
 
+/// What became of a call of [`LogCleaner::clean_dirtiest`].
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub enum Cleaning {
+    /// A log was cleaned.
+    Done(CleanReport),
+    /// One was begun, and not completed; others may be due.
+    CutShort,
+    /// None is due.
+    NothingDue,
+}
+
+impl Cleaning {
+    /// Of a log that was cleaned.
+    pub fn report(self) -> Option<CleanReport> {
+        match self {
+            Self::Done(report) => Some(report),
+            Self::CutShort | Self::NothingDue => None,
+        }
+    }
+}
+
 /// How the logs stand, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CleanerStatus {
@@ -128,10 +150,12 @@ impl LogCleaner {
         }
     }
 
-    /// Cleans the dirtiest of `logs` that is due and that nobody else is cleaning. `None` when there
-    /// is none, or when its cleaning failed: that is logged, and tried again later. Blocks for long.
-    pub fn clean_dirtiest(&self, logs: &[Arc<Log>], now_ms: i64) -> Option<CleanReport> {
-        let Candidate { log, plan } = self.take_dirtiest(logs, now_ms)?;
+    /// Cleans the dirtiest of `logs` that is due and that nobody else is cleaning. One whose cleaning
+    /// failed is not due for a while: that is logged. Blocks for long.
+    pub fn clean_dirtiest(&self, logs: &[Arc<Log>], now_ms: i64) -> Cleaning {
+        let Some(Candidate { log, plan }) = self.take_dirtiest(logs, now_ms) else {
+            return Cleaning::NothingDue;
+        };
         let in_progress = InProgress {
             cleaner: self,
             number: log.number(),
@@ -147,13 +171,15 @@ impl LogCleaner {
                     %partition, plan.first_dirty, plan.end, report.replaced_bytes,
                     report.written_bytes, "a log was cleaned"
                 );
-                Some(report)
+                Cleaning::Done(report)
             }
-            Err(RoundError::Stopped | RoundError::Changed) => None,
+            Err(RoundError::Stopped | RoundError::Changed) => Cleaning::CutShort,
+            // Whatever it met, it is the end of the log that it met.
+            Err(RoundError::Failed(_)) if log.is_deleted() => Cleaning::CutShort,
             Err(RoundError::Failed(error)) => {
                 let wait_ms = inner.failed(log.number(), now_ms);
                 tracing::error!(%partition, %error, wait_ms, "a log cannot be cleaned");
-                None
+                Cleaning::CutShort
             }
         }
     }

@@ -201,6 +201,12 @@ impl DirShared {
         self.logs.read().values().cloned().collect()
     }
 
+    /// No checkpoint is written while this is held.
+    #[cfg(test)]
+    pub(crate) fn hold_checkpoints(&self) -> impl Sized + '_ {
+        self.checkpoints.lock()
+    }
+
     /// Ends the threads and wakes who waits for them.
     pub(crate) fn stop(&self) {
         {

@@ -64,15 +64,22 @@ impl Ord for Due {
     }
 }
 
+/// In `delay_ms`; `None` when that is beyond what the clock can express: never.
+pub(crate) fn due(delay_ms: i64) -> Option<Instant> {
+    let delay = Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0));
+    Instant::now().checked_add(delay)
+}
+
 impl Janitor {
     /// Queues a chore for `delay_ms` from now.
     pub(crate) fn add(&self, chore: Chore, delay_ms: i64) {
-        let delay = Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0));
-        let now = Instant::now();
-        // A delay beyond what the clock can express is for ever: the next start removes it.
-        let Some(at) = now.checked_add(delay) else {
-            return;
-        };
+        // Never: the next start removes it.
+        if let Some(at) = due(delay_ms) {
+            self.add_at(chore, at);
+        }
+    }
+
+    pub(crate) fn add_at(&self, chore: Chore, at: Instant) {
         let mut inner = self.inner.lock();
         if inner.is_stopped {
             return;
@@ -118,8 +125,7 @@ impl Janitor {
                 }
                 Chore::FlushDue(log) => {
                     if let Some(log) = log.upgrade() {
-                        log.lock_state().is_flush_planned = false;
-                        report(dir, log.flush());
+                        report(dir, log.flush_planned());
                     }
                 }
                 Chore::RemoveFiles(paths) => {

@@ -196,7 +196,12 @@ impl LeaderEpochs {
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>, LogError> {
         let path = folder.join(FILE_NAME);
         match fs::read(&path) {
-            Ok(bytes) => Ok(std::str::from_utf8(&bytes).ok().and_then(Self::decode)),
+            Ok(bytes) => {
+                let text = std::str::from_utf8(&bytes).ok();
+                // A power cut may have left a part of it that ends within a number.
+                let whole = text.filter(|text| text.ends_with('\n'));
+                Ok(whole.and_then(Self::decode))
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(LogError::io("read", path, e)),
         }
@@ -277,6 +282,18 @@ mod tests {
         assert!(!e.truncate_from_start(12));
         let part = epochs().between(5, 20);
         assert_eq!(part.encode(), "0\n2\n2 5\n4 10\n");
+    }
+
+    // L-23
+    #[test]
+    fn of_a_file_that_was_cut_off_nothing_is_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = epochs().encode();
+        for end in 0..=text.len() {
+            fs::write(folder.path().join(FILE_NAME), &text[..end]).unwrap();
+            let read = LeaderEpochs::read(folder.path()).unwrap();
+            assert_eq!(read, (end == text.len()).then(epochs), "{end} bytes");
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ mod transaction_index;
 mod verification;
 mod writer;
 
-pub use cleaner::{CleanReport, CleanerOptions, CleanerStatus, LogCleaner};
+pub use cleaner::{CleanReport, CleanerOptions, CleanerStatus, Cleaning, LogCleaner};
 pub use config::LogConfig;
 pub use dir::OnOffline;
 pub use error::{AppendError, LogError, StorageFault};

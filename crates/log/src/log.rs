@@ -2,6 +2,7 @@
 
 mod append;
 mod cleaning;
+mod folder_use;
 mod lifecycle;
 mod read;
 mod replace;
@@ -33,6 +34,7 @@ use crate::tail::Tail;
 pub use append::Appended;
 pub(crate) use append::jitter;
 pub(crate) use cleaning::{LastOfProducer, SealedView};
+pub(crate) use folder_use::FolderUse;
 pub(crate) use lifecycle::marked_name;
 pub(crate) use replace::{CLEANED, CLEANED_KINDS, DELETED, SWAP, rename as rename_file};
 pub(crate) use state::{LogParts, LogState, RollItem, Status, WriteItem};
@@ -66,6 +68,8 @@ pub struct Log {
     /// How many of these times are on the device. 0 also when `partition.metadata` may not be: it need not
     /// be before the first flush.
     names_durable: AtomicU64,
+    /// The one of these times at which the leader epochs were written last.
+    epochs_made: AtomicU64,
     me: Weak<Log>,
 }
 
@@ -86,8 +90,10 @@ impl Log {
             epochs: parts.epochs,
             unwritten_aborts: Vec::new(),
             waiters: 0,
+            folder_users: 0,
+            removals: 0,
             is_changed: parts.is_changed,
-            is_flush_planned: false,
+            flush_due: None,
             cleaned_to: parts.cleaned_to,
             swaps: 0,
             is_swapping: false,
@@ -108,6 +114,7 @@ impl Log {
             is_log_start_known: AtomicBool::new(parts.is_log_start_known),
             names_made: AtomicU64::new(1),
             names_durable: AtomicU64::new(0),
+            epochs_made: AtomicU64::new(1), // by the start, perhaps
             me: me.clone(),
         })
     }
@@ -216,9 +223,15 @@ impl Log {
 
     /// Replaces the settings.
     pub fn update_config(&self, config: LogConfig) {
-        let mut state = self.state.lock();
-        state.config = config;
-        self.dir.note_change(); // whether the log start is checkpointed depends on them
+        let flush_ms = config.flush_ms;
+        {
+            let mut state = self.state.lock();
+            state.config = config;
+            self.dir.note_change(); // whether the log start is checkpointed depends on them
+        }
+        if self.recovery_point() < self.written_end_offset() {
+            self.plan_flush(flush_ms); // the next append may be long in coming
+        }
     }
 
     /// Bytes of all local segments, what is not written yet included.

@@ -1,6 +1,6 @@
 //! Power cuts at random points of a life with appends, transactions, flushes, rolls, cleanings,
-//! checkpoints and restarts: what was promised is there afterwards, nothing that was not appended, and
-//! committed readers are told exactly what was aborted (L-20…L-27, F-30, F-31, P-60).
+//! deletions, checkpoints and restarts: what was promised is there afterwards, nothing that was not appended, and
+//! committed readers are told exactly what was aborted (L-20…L-27, R-9, F-30, F-31, P-60).
 
 mod history;
 mod recovery;
@@ -36,6 +36,8 @@ impl Luck {
 
 /// Four ways to be durable: by each record, by flushes and rolls, compacted, and by every third record.
 const NAMES: [&str; 4] = ["acked", "plain", "table", "counted"];
+/// What is promised of where they begin.
+const STARTS: [&str; 4] = ["acked from", "plain from", "table from", "counted from"];
 /// Those that write transactions.
 const PRODUCERS: [i64; 2] = [7, 8];
 
@@ -61,6 +63,11 @@ fn config(name: &str) -> LogConfig {
             compact: true,
             delete: false,
             min_cleanable_dirty_ratio: 0.0,
+            ..base
+        },
+        "tiered" => LogConfig {
+            remote: true,
+            local_retention_bytes: 0,
             ..base
         },
         _ => base,
@@ -167,7 +174,8 @@ impl Life {
 
     fn append(&mut self, which: usize, batch: Batch) -> Offset {
         let log = Arc::clone(&self.logs[which]);
-        let appended = log.append_as_leader(batch, 0, 0).unwrap();
+        let epoch = self.done[which].epoch(Offset::MAX);
+        let appended = log.append_as_leader(batch, epoch, 0).unwrap();
         if self.luck.below(2) == 0 {
             self.written(&log);
         }
@@ -209,7 +217,7 @@ impl Life {
     fn step(&mut self) {
         let which = self.luck.below(NAMES.len());
         let log = Arc::clone(&self.logs[which]);
-        match self.luck.below(33) {
+        match self.luck.below(39) {
             0..10 => {
                 let pairs = self.pairs();
                 let base = self.append(which, batch(&pairs));
@@ -231,9 +239,16 @@ impl Life {
                 let table = Arc::clone(&self.logs[2]);
                 self.written(&table);
                 let cleaner = LogCleaner::new(CleanerOptions::default());
-                cleaner.clean_dirtiest(&[Arc::clone(&table)], 0);
+                let _ = cleaner.clean_dirtiest(&[Arc::clone(&table)], 0);
                 assert_eq!(cleaner.status(&[table], 0).uncleanable_partitions, 0);
             }
+            32..35 => {
+                let next = self.done[which].epoch(Offset::MAX) + 1;
+                let epochs = &mut self.done[which].epochs;
+                epochs.insert(log.log_end_offset(), next);
+                log.assign_epoch(next).unwrap();
+            }
+            35..38 => self.delete_records(which),
             _ => self.reopen(),
         }
         // Below it everything is on the device (L-27).
@@ -245,16 +260,46 @@ impl Life {
         }
     }
 
+    /// DeleteRecords, and then or later the files go.
+    fn delete_records(&mut self, which: usize) {
+        let log = Arc::clone(&self.logs[which]);
+        if log.config().delete {
+            self.written(&log);
+            log.flush().unwrap();
+            let (start, stable) = (log.log_start_offset(), log.last_stable_offset());
+            let room = usize::try_from(stable - start).unwrap();
+            let somewhere = start + self.luck.below(room + 1) as Offset;
+            let bases: Vec<Offset> = {
+                let state = log.lock_state();
+                let bases = state.segments.iter().map(|s| s.base_offset);
+                bases.filter(|base| *base <= stable).collect()
+            };
+            let target = match self.luck.below(2) {
+                0 => somewhere,
+                // There the checkpoint needs no line any more when the files are gone.
+                _ => bases[self.luck.below(bases.len())],
+            };
+            let target = self.done[which].between_transactions(target);
+            log.delete_records_to(target.max(start)).unwrap();
+            log.persist_log_start().unwrap();
+            journal::mark(self.root.path(), STARTS[which], log.log_start_offset());
+        }
+        if self.luck.below(2) == 0 {
+            log.apply_retention(0, None).unwrap();
+        }
+    }
+
     fn reopen(&mut self) {
         for log in &self.logs {
             self.written(log);
         }
-        let ends: Vec<Offset> = self.logs.iter().map(|log| log.log_end_offset()).collect();
+        let span = |log: &Arc<Log>| (log.log_start_offset(), log.log_end_offset());
+        let spans: Vec<_> = self.logs.iter().map(span).collect();
         self.logs.clear();
         let dir = self.dir.take().unwrap();
         if self.luck.below(2) == 0 {
             dir.close().unwrap();
-            for (name, end) in NAMES.iter().zip(&ends) {
+            for (name, (_, end)) in NAMES.iter().zip(&spans) {
                 journal::mark(self.root.path(), name, *end);
             }
         }
@@ -263,8 +308,8 @@ impl Life {
         self.logs = load(&dir);
         self.dir = Some(dir);
         self.watch();
-        let found: Vec<Offset> = self.logs.iter().map(|log| log.log_end_offset()).collect();
-        assert_eq!(found, ends); // a process that ends loses nothing that it wrote
+        let found: Vec<_> = self.logs.iter().map(span).collect();
+        assert_eq!(found, spans); // a process that ends loses nothing that it wrote
     }
 
     fn end(mut self) -> (Vec<Op>, [Done; 4], TempDir) {
@@ -345,19 +390,30 @@ fn check(
         let which = NAMES.iter().position(|n| *n == name).unwrap();
         let (end, done) = (log.log_end_offset(), &done[which]);
         log.set_high_watermark(end);
-        let (found, committed) = read(&log);
+        let (mut found, mut committed) = read(&log);
+        let start = log.log_start_offset();
+        assert!(
+            start >= promised(STARTS[which]),
+            "{name} begins at {start}, what lies below {} was deleted",
+            promised(STARTS[which])
+        );
+        // A batch is read as a whole.
+        found.retain(|offset, _| *offset >= start);
+        committed.retain(|offset, _| *offset >= start);
         assert!(
             end >= promised(&name),
             "{name} ends at {end}, {} were promised",
             promised(&name)
         );
-        let appended = || done.history.range(..end);
+        let appended = || done.history.range(start..end);
         for (offset, record) in &found {
             assert_eq!(
                 done.history.get(offset),
                 Some(record),
                 "{name}, offset {offset}"
             );
+            let (epoch, told) = (log.epoch_for_offset(*offset), done.epoch(*offset));
+            assert_eq!(epoch, Some(told), "R-9: {name}, offset {offset}");
         }
         if name == "table" {
             // Of what is not decided yet both are there.
@@ -369,12 +425,15 @@ fn check(
             );
         } else {
             assert_eq!(found.len(), appended().count(), "{name} up to {end}");
-            assert_eq!(committed, done.committed(end), "{name} up to {end}");
+            let mut expected = done.committed(end);
+            expected.retain(|offset, _| *offset >= start);
+            assert_eq!(committed, expected, "{name} up to {end}");
             let aborted = log.aborted_transactions(0, end).unwrap().into_iter();
-            let aborted: Vec<_> = aborted
-                .map(|a| (a.producer_id, a.first_offset, a.last_offset))
-                .collect();
-            assert_eq!(aborted, done.aborted(end), "F-31: {name} up to {end}");
+            let aborted = aborted.map(|a| (a.producer_id, a.first_offset, a.last_offset));
+            let aborted: Vec<_> = aborted.filter(|(_, first, _)| *first >= start).collect();
+            let mut expected = done.aborted(end);
+            expected.retain(|(_, first, _)| *first >= start);
+            assert_eq!(aborted, expected, "F-31: {name} up to {end}");
         }
         assert_eq!(
             log.last_stable_offset(),
@@ -419,7 +478,7 @@ fn check_producers(log: &Log, done: &Done, end: Offset) {
     }
 }
 
-// L-20…L-27, L-45, F-30, F-31, P-60
+// L-20…L-27, L-32, L-45, R-9, F-30, F-31, P-60
 #[test]
 fn what_was_promised_survives_a_power_cut() {
     for seed in 0..8 {

@@ -20,7 +20,7 @@ pub(crate) fn encode(state: &ProducerState) -> Bytes {
         let none = BatchMemory {
             last_sequence: -1,
             offset_delta: 0,
-            last_offset: -1,
+            last_offset: e.last_data_offset(),
             timestamp: e.last_timestamp,
         };
         let last = e.batches().last().copied().unwrap_or(none);
@@ -78,6 +78,33 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Option<ProducerState> {
 mod tests {
     use super::*;
     use crate::testing::{BatchSpec, marker_batch};
+
+    // L-42, T-22: as in Kafka, such a batch has an offset there, and no sequence
+    #[test]
+    fn a_batch_without_a_sequence_is_known_by_its_offset_alone() {
+        let mut state = ProducerState::default();
+        let batch = |sequence, base| {
+            let spec = BatchSpec {
+                producer: Some((7, 2, sequence)),
+                count: 3,
+                ..BatchSpec::default()
+            };
+            let mut batch = spec.build();
+            batch.set_offset_and_epoch(base, 0);
+            batch.header()
+        };
+        state.apply_data(&batch(-1, 40));
+        let mut again = decode(&encode(&state)).unwrap();
+        let seven = again.entries()[&7];
+        assert_eq!(seven, state.entries()[&7]);
+        assert_eq!((seven.last_data_offset(), seven.last_sequence()), (42, -1));
+        assert_eq!(seven.batches().len(), 0);
+        // With the first sequence it is known by that, whatever else comes.
+        again.apply_data(&batch(0, 43));
+        again.apply_data(&batch(-1, 46));
+        let seven = decode(&encode(&again)).unwrap().entries()[&7];
+        assert_eq!((seven.last_data_offset(), seven.last_sequence()), (45, 2));
+    }
 
     #[test]
     fn a_snapshot_reads_back_and_damage_is_seen() {

@@ -47,6 +47,8 @@ pub struct ProducerEntry {
     pub current_txn_first_offset: Offset,
     batches: [BatchMemory; WINDOW],
     count: u8,
+    /// Last offset of the newest batch without a sequence (T-22), -1 for none in this epoch.
+    last_unnumbered_offset: Offset,
 }
 
 impl ProducerEntry {
@@ -58,6 +60,7 @@ impl ProducerEntry {
             current_txn_first_offset: -1,
             batches: [BatchMemory::default(); WINDOW],
             count: 0,
+            last_unnumbered_offset: -1,
         }
     }
 
@@ -71,6 +74,13 @@ impl ProducerEntry {
         self.batches()
             .last()
             .map_or(NO_SEQUENCE, |b| b.last_sequence)
+    }
+
+    /// Last offset of the data batch that tells where the producer is, -1 when only markers are known.
+    /// Batches without a sequence count only as long as there are no others (L-42).
+    pub(crate) fn last_data_offset(&self) -> Offset {
+        let last = self.batches().last();
+        last.map_or(self.last_unnumbered_offset, |b| b.last_offset)
     }
 
     /// The remembered batch that this one repeats (P-50).
@@ -98,10 +108,12 @@ impl ProducerEntry {
         if epoch != self.epoch {
             self.epoch = epoch;
             self.count = 0;
+            self.last_unnumbered_offset = -1;
         }
     }
 
-    /// An entry as a snapshot stores it: at most one batch.
+    /// An entry as a snapshot stores it: at most one batch. As in Kafka, one without a sequence has only
+    /// its offset there.
     pub(crate) fn restored(
         epoch: ProducerEpoch,
         coordinator_epoch: i32,
@@ -114,7 +126,9 @@ impl ProducerEntry {
             ..Self::new(epoch)
         };
         entry.last_timestamp = last.timestamp;
-        if last.last_offset >= 0 && last.last_sequence >= 0 {
+        if last.last_sequence < 0 {
+            entry.last_unnumbered_offset = last.last_offset;
+        } else if last.last_offset >= 0 {
             entry.push(last);
         }
         entry
@@ -314,6 +328,8 @@ impl ProducerState {
                 last_offset: h.last_offset(),
                 timestamp: h.max_timestamp,
             });
+        } else {
+            entry.last_unnumbered_offset = h.last_offset();
         }
         if h.attributes.is_transactional() {
             self.verifications.end(h.producer_id);

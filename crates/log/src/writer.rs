@@ -135,7 +135,9 @@ fn do_item(dir: &Arc<DirShared>, log: &Arc<Log>, item: &WriteItem) -> Result<(),
         WriteItem::Epochs(text) => {
             let path = log.folder().join(leader_epochs::FILE_NAME);
             dir.files
-                .spare(|| sys::replace_file(&path, text.as_bytes(), false))
+                .spare(|| sys::replace_file(&path, text.as_bytes(), false))?;
+            log.epochs_written();
+            Ok(())
         }
         WriteItem::Aborted(aborted) => {
             let base = log.lock_state().writing;
@@ -214,7 +216,8 @@ fn write_group(
     backlog.done(size);
     written(dir, log, &target, size as u64, end, is_flushed)?;
     if !is_flushed {
-        plan_flush(dir, log, target.flush_ms);
+        // After the write is published, so that the flush sees it however soon it comes.
+        log.plan_flush(target.flush_ms);
     }
     dir.tail.enforce();
     log.notify_written(Ok(end));
@@ -270,15 +273,6 @@ fn flush_if_due(log: &Log, file: &File, target: &Target, end: Offset) -> Result<
         segment.has_unflushed_aborts = false;
     }
     Ok(true)
-}
-
-/// Plans the flush that `flush.ms` asks for. After the write is published, so that the flush sees
-/// it however soon it comes.
-fn plan_flush(dir: &DirShared, log: &Arc<Log>, flush_ms: i64) {
-    if flush_ms < i64::MAX && !std::mem::replace(&mut log.lock_state().is_flush_planned, true) {
-        dir.janitor
-            .add(Chore::FlushDue(Arc::downgrade(log)), flush_ms);
-    }
 }
 
 /// Publishes what was written, and empties the index buffers when they are full.

@@ -74,7 +74,8 @@ fn cleaner() -> LogCleaner {
 
 /// One round at `now_ms`, if the log is due.
 fn clean(log: &Arc<Log>, now_ms: i64) -> Option<CleanReport> {
-    cleaner().clean_dirtiest(std::slice::from_ref(log), now_ms)
+    let cleaning = cleaner().clean_dirtiest(std::slice::from_ref(log), now_ms);
+    cleaning.report()
 }
 
 /// Seals what is there, and cleans it.

@@ -465,6 +465,28 @@ fn a_flush_comes_in_time_without_further_appends() {
     }
 }
 
+// L-27: a setting is in force when it is set, not when the flush of the old one is due
+#[test]
+fn a_flush_comes_in_time_after_the_time_was_lowered() {
+    let with = |flush_ms| LogConfig {
+        flush_ms,
+        ..small()
+    };
+    for (flush_ms, appends_again) in [(3_600_000, true), (3_600_000, false), (i64::MAX, false)] {
+        let fixture = Fixture::new(with(flush_ms), 0);
+        fixture.put(Spec::default().build());
+        fixture.log().update_config(with(50));
+        if appends_again {
+            fixture.put(Spec::default().build());
+        }
+        let begun = std::time::Instant::now();
+        while fixture.log().recovery_point() < fixture.log().log_end_offset() {
+            assert!(begun.elapsed().as_secs() < 20, "never flushed");
+            std::thread::yield_now();
+        }
+    }
+}
+
 //
 #[test]
 fn a_partition_that_nobody_knows_is_set_aside() {

@@ -11,7 +11,7 @@ use strandline_types::Offset;
 
 use crate::cleaner::plan::GroupFacts;
 use crate::error::LogError;
-use crate::log::{CLEANED, CLEANED_KINDS};
+use crate::log::{CLEANED, CLEANED_KINDS, FolderUse};
 use crate::segment::{Segment, SegmentFile};
 use crate::sys;
 use crate::transaction_index::AbortedTransaction;
@@ -153,7 +153,8 @@ impl<'l> CleanedSegment<'l> {
 
     /// Removes what earlier rounds left behind: beside a later swap it would void that (L-25). Only while
     /// no other round works on the log.
-    pub(crate) fn discard_all(folder: &Path) -> Result<(), LogError> {
+    pub(crate) fn discard_all(folder: &FolderUse<'_>) -> Result<(), LogError> {
+        let folder = folder.path();
         let entries = std::fs::read_dir(folder).map_err(|e| LogError::io("list", folder, e))?;
         let mut is_changed = false;
         for entry in entries {
@@ -170,10 +171,10 @@ impl<'l> CleanedSegment<'l> {
     }
 
     /// Removes the files of one that is not needed.
-    pub(crate) fn discard(folder: &Path, base: Offset) -> Result<(), LogError> {
+    pub(crate) fn discard(folder: &FolderUse<'_>, base: Offset) -> Result<(), LogError> {
         // The log file last: as long as it is there, the others are void.
         for kind in CLEANED_KINDS {
-            sys::remove_if_there(&kind.marked_path(folder, base, CLEANED))?;
+            sys::remove_if_there(&kind.marked_path(folder.path(), base, CLEANED))?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use super::transactions::CleanedTransactions;
 use super::{CleanReport, CleanerOptions};
 use crate::config::LogConfig;
 use crate::error::LogError;
-use crate::log::{LastOfProducer, Log, SealedView};
+use crate::log::{FolderUse, LastOfProducer, Log, SealedView};
 use crate::segment::SegmentId;
 use crate::transaction_index::AbortedTransaction;
 
@@ -35,6 +35,8 @@ pub(crate) enum RoundError {
 
 pub(crate) struct Round<'r> {
     log: &'r Arc<Log>,
+    /// None before it begins, and where it is left because the log was deleted.
+    folder: Option<FolderUse<'r>>,
     plan: CleanPlan,
     config: LogConfig,
     now_ms: i64,
@@ -84,6 +86,7 @@ impl<'r> Round<'r> {
         let threads = options.threads.max(1);
         Self {
             log,
+            folder: None,
             plan,
             config: log.config(),
             now_ms,
@@ -111,7 +114,7 @@ impl<'r> Round<'r> {
             self.log.swap_failed(error);
             return Err(RoundError::Stopped);
         }
-        CleanedSegment::discard_all(self.log.folder())?;
+        CleanedSegment::discard_all(self.folder.insert(self.log.use_folder()?))?;
         let segments = self.log.sealed_below(self.plan.end)?;
         let Some(first) = segments.first().map(|s| s.id.base_offset) else {
             return Err(RoundError::Changed);
@@ -126,6 +129,7 @@ impl<'r> Round<'r> {
             has_unread: false,
         };
         self.clean(&segments, end, pass)?;
+        self.folder = None;
         self.log.set_cleaned_to(end)?;
         Ok(self.report)
     }
@@ -211,7 +215,7 @@ impl<'r> Round<'r> {
             };
             if let Err(error) = self.clean_segment(segment, &mut open, &mut pass) {
                 // What stays behind is removed by the next round, or the next start.
-                let _ = CleanedSegment::discard(self.log.folder(), open.base());
+                let _ = self.discard(open.base());
                 return Err(error);
             }
             open.old.push(segment.id);
@@ -242,12 +246,11 @@ impl<'r> Round<'r> {
     fn close(&mut self, group: Group<'r>) -> Result<(), RoundError> {
         let base = group.base();
         if group.old.len() == 1 && !group.is_changed {
-            CleanedSegment::discard(self.log.folder(), base)?;
-            return Ok(());
+            return Ok(self.discard(base)?);
         }
         let segment = group.output.finish(group.modified_ms).inspect_err(|_| {
             // As above.
-            let _ = CleanedSegment::discard(self.log.folder(), base);
+            let _ = self.discard(base);
         })?;
         let size = segment.size;
         match self.log.replace_segments(&group.old, segment) {
@@ -257,7 +260,7 @@ impl<'r> Round<'r> {
                 Ok(())
             }
             Ok(false) => {
-                CleanedSegment::discard(self.log.folder(), base)?;
+                self.discard(base)?;
                 Err(RoundError::Changed)
             }
             Err(error) => {
@@ -292,11 +295,14 @@ impl<'r> Round<'r> {
             if let Some(aborted) = aborted.filter(|_| written.header().record_count > 0) {
                 group.output.note_aborted(aborted);
             }
-            if !self.throttle.take(written.size_in_bytes()) {
-                return Err(RoundError::Stopped);
-            }
+            self.pay(written.size_in_bytes())?;
         }
         Ok(())
+    }
+
+    fn discard(&self, base: Offset) -> Result<(), LogError> {
+        let folder = self.folder.as_ref();
+        folder.map_or(Ok(()), |folder| CleanedSegment::discard(folder, base))
     }
 
     /// What becomes of a batch, and the index entry of the marker that it is.
@@ -363,10 +369,27 @@ impl<'r> Round<'r> {
             return Ok(None);
         };
         self.report.read_bytes += read as u64;
-        if read > 0 && !self.throttle.take(read) {
-            return Err(RoundError::Stopped);
+        if read > 0 {
+            if self.log.is_deleted() {
+                return Err(RoundError::Stopped); // who deletes it waits for the folder
+            }
+            self.pay(read)?;
         }
         Ok(Some(batch))
+    }
+
+    /// Waits as the throttle wants. The wait may be long, so the folder is let go of meanwhile: nothing
+    /// is done in it, and a segment that was begun goes with a log that is deleted.
+    fn pay(&mut self, bytes: usize) -> Result<(), RoundError> {
+        if let Some(until) = self.throttle.charge(bytes) {
+            self.folder = None;
+            self.throttle.wait_until(until);
+            self.folder = Some(self.log.use_folder()?);
+        }
+        if self.throttle.is_stopped() {
+            return Err(RoundError::Stopped);
+        }
+        Ok(())
     }
 
     /// `None` when it is too large to be looked into.
@@ -403,5 +426,107 @@ impl Pass<'_> {
             Some(offset) => offset == header.last_offset(),
             None => header.attributes.is_control() && header.producer_epoch == last.epoch,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strandline_records::{BatchBuilder, Compression};
+    use strandline_types::{BrokerId, TimestampType, TopicId, TopicName, TopicPartition};
+
+    use super::*;
+    use crate::cleaner::{Cleaning, LogCleaner};
+    use crate::log_dir::{LogDir, LogDirOptions};
+    use crate::segment::SegmentFile;
+    use crate::tail::TailBudget;
+    use crate::testing::BatchSpec;
+
+    // X-58, L-45: a topic of the same name owns the same paths; and who deletes a topic does not wait
+    // until a throttled round is through
+    #[test]
+    fn a_round_touches_nothing_of_a_log_that_takes_the_place_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig {
+            compact: true,
+            ..LogConfig::default()
+        };
+        let create = || dir.create_log(partition.clone(), TopicId::random(), config.clone());
+        let log = create().unwrap();
+        log.append_as_leader(BatchSpec::default().build(), 0, 0)
+            .unwrap();
+        log.roll(0).unwrap();
+        while log.lock_state().writing == 0 {
+            std::thread::yield_now();
+        }
+        // Nothing is dirty: what it reads and waits for first is what it rewrites.
+        let plan = CleanPlan {
+            first_dirty: 1,
+            end: 1,
+            clean_bytes: 1,
+            dirty_bytes: 0,
+            overdue_ms: 0,
+        };
+        let throttle = Throttle::new(1.0);
+        let options = CleanerOptions::default();
+        let cleaned = SegmentFile::Log.marked_path(log.folder(), 0, crate::log::CLEANED);
+        std::thread::scope(|scope| {
+            let round = Round::new(&log, plan, 0, &options, &throttle);
+            let round = scope.spawn(|| round.run());
+            while throttle.charge(0).is_none() {
+                std::thread::yield_now();
+            }
+            assert!(cleaned.try_exists().unwrap());
+            log.delete().unwrap();
+            create().unwrap();
+            assert!(!cleaned.try_exists().unwrap());
+            std::fs::write(&cleaned, b"of the new one").unwrap();
+            throttle.stop();
+            assert!(matches!(round.join().unwrap(), Err(RoundError::Stopped)));
+        });
+        assert!(cleaned.try_exists().unwrap());
+    }
+
+    // L-40: what a round meets because its log went away is nothing that anybody has to look after
+    #[test]
+    fn a_log_that_is_deleted_while_it_is_cleaned_is_no_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig {
+            compact: true,
+            ..LogConfig::default()
+        };
+        let log = dir.create_log(partition, TopicId::random(), config);
+        let log = log.unwrap();
+        for end in 1..=2 {
+            let mut batch = BatchBuilder::new(Compression::None, TimestampType::CreateTime, 0);
+            batch.append(1, Some(b"k"), Some(b"v"), &[]).unwrap();
+            log.append_as_leader(batch.build().unwrap(), 0, 0).unwrap();
+            log.roll(0).unwrap();
+            while log.lock_state().writing < end {
+                std::thread::yield_now();
+            }
+        }
+        log.set_high_watermark(2);
+        let cleaner = LogCleaner::new(CleanerOptions {
+            max_bytes_per_second: 100.0,
+            ..CleanerOptions::default()
+        });
+        let logs = [Arc::clone(&log)];
+        std::thread::scope(|scope| {
+            let cleaning = scope.spawn(|| cleaner.clean_dirtiest(&logs, 0));
+            // It has read the first segment.
+            while cleaner.throttle.charge(0).is_none() {
+                std::thread::yield_now();
+            }
+            log.delete().unwrap();
+            assert_eq!(cleaning.join().unwrap(), Cleaning::CutShort);
+        });
+        assert!(cleaner.inner.lock().failures.is_empty());
+        assert_eq!(cleaner.clean_dirtiest(&logs, 0), Cleaning::NothingDue);
     }
 }

@@ -43,9 +43,8 @@ impl Throttle {
         self.inner.lock().is_stopped
     }
 
-    /// Accounts for bytes that were read or written, and waits until they are paid for; false when
-    /// stopped.
-    pub(crate) fn take(&self, bytes: usize) -> bool {
+    /// Accounts for bytes that were read or written; until when to wait for them, if for long enough.
+    pub(crate) fn charge(&self, bytes: usize) -> Option<Instant> {
         let mut inner = self.inner.lock();
         let now = Instant::now();
         let cost = Duration::try_from_secs_f64(bytes as f64 / self.bytes_per_second);
@@ -55,23 +54,20 @@ impl Throttle {
             .checked_add(cost.unwrap_or(Duration::ZERO))
             .unwrap_or(from);
         inner.paid_at = paid_at;
-        if paid_at.duration_since(now) >= LEAST_WAIT {
-            self.wait_until(&mut inner, paid_at);
-        }
-        !inner.is_stopped
+        (paid_at.duration_since(now) >= LEAST_WAIT).then_some(paid_at)
     }
 
-    /// Waits, unless stopped; false when stopped.
-    pub(crate) fn wait(&self, time: Duration) -> bool {
-        let mut inner = self.inner.lock();
+    /// Waits, unless stopped.
+    pub(crate) fn wait(&self, time: Duration) {
         if let Some(until) = Instant::now().checked_add(time) {
-            self.wait_until(&mut inner, until);
+            self.wait_until(until);
         }
-        !inner.is_stopped
     }
 
-    fn wait_until(&self, inner: &mut parking_lot::MutexGuard<'_, Inner>, until: Instant) {
-        while !inner.is_stopped && !self.stopped.wait_until(inner, until).timed_out() {}
+    /// Waits, unless stopped.
+    pub(crate) fn wait_until(&self, until: Instant) {
+        let mut inner = self.inner.lock();
+        while !inner.is_stopped && !self.stopped.wait_until(&mut inner, until).timed_out() {}
     }
 }
 
@@ -84,7 +80,9 @@ mod tests {
         let throttle = Throttle::new(1_000_000.0);
         let began = Instant::now();
         for _ in 0..30 {
-            assert!(throttle.take(10_000));
+            if let Some(until) = throttle.charge(10_000) {
+                throttle.wait_until(until);
+            }
         }
         let took = began.elapsed();
         // 300 ms are due; the last wait may be saved up.
@@ -93,13 +91,15 @@ mod tests {
 
     #[test]
     fn stopping_ends_every_wait() {
-        let throttle = Throttle::new(1.0);
+        let throttle = &Throttle::new(1.0);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| throttle.take(1_000_000));
+            let until = throttle.charge(1_000_000).unwrap();
+            let waiting = scope.spawn(move || throttle.wait_until(until));
             let resting = scope.spawn(|| throttle.wait(Duration::from_secs(3600)));
             throttle.stop();
-            assert!(!waiting.join().unwrap() && !resting.join().unwrap());
+            waiting.join().unwrap();
+            resting.join().unwrap();
         });
-        assert!(!throttle.take(1) && throttle.is_stopped());
+        assert!(throttle.is_stopped());
     }
 }

@@ -82,8 +82,9 @@ impl Log {
         let entries = state.producers.entries().iter();
         entries
             .map(|(id, entry)| {
+                let last_offset = entry.last_data_offset();
                 let last = LastOfProducer {
-                    last_offset: entry.batches().last().map(|b| b.last_offset),
+                    last_offset: (last_offset >= 0).then_some(last_offset),
                     epoch: entry.epoch,
                 };
                 (*id, last)

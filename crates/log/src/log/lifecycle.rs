@@ -3,15 +3,16 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use strandline_types::{Offset, TopicId, TopicPartition};
 
 use super::{Log, Status, WriteItem};
 use crate::error::LogError;
-use crate::janitor::Chore;
+use crate::janitor::{self, Chore};
 use crate::offsets::{get, set};
 use crate::segment::{SegmentFile, SegmentId};
-use crate::{partition_metadata, producer_snapshot, sys, writer};
+use crate::{leader_epochs, partition_metadata, producer_snapshot, sys, writer};
 
 const MAX_FILE_NAME: usize = 255;
 
@@ -71,6 +72,33 @@ impl Log {
         Ok(())
     }
 
+    /// Plans the flush that `flush.ms` asks for, unless one is planned that comes as soon.
+    pub(crate) fn plan_flush(&self, flush_ms: i64) {
+        if flush_ms == i64::MAX {
+            return;
+        }
+        let Some(at) = janitor::due(flush_ms) else {
+            return;
+        };
+        let mut state = self.state.lock();
+        if state.flush_due.is_none_or(|planned| at < planned) {
+            state.flush_due = Some(at);
+            drop(state);
+            let chore = Chore::FlushDue(self.me.clone());
+            self.dir.janitor.add_at(chore, at);
+        }
+    }
+
+    /// The flush that was planned. One that was planned for later, when `flush.ms` was larger, stays.
+    pub(crate) fn flush_planned(&self) -> Result<(), LogError> {
+        {
+            let mut state = self.state.lock();
+            let now = Instant::now();
+            state.flush_due = state.flush_due.filter(|at| *at > now);
+        }
+        self.flush()
+    }
+
     /// Flushes the segment at `base`, which ends at `next`, with its indexes, and all before it.
     pub(crate) fn flush_rolled(&self, base: Offset, next: Offset) -> Result<(), LogError> {
         if self.recovery_point() < next {
@@ -104,7 +132,7 @@ impl Log {
             for kind in [SegmentFile::OffsetIndex, SegmentFile::TimeIndex] {
                 sync(kind, &*self.open_segment_file(segment, kind)?)?;
             }
-            self.flush_if_there(SegmentFile::ProducerSnapshot, end)?;
+            flush_if_there(SegmentFile::ProducerSnapshot.path(&self.folder, end))?;
         }
         self.flush_transaction_index(base)?;
         self.flush_names()
@@ -113,28 +141,22 @@ impl Log {
     /// Flushes a file that is only there when something was aborted. Of an active segment, too: unlike
     /// the other indexes it does not show at a start that something is missing in it (5.8).
     pub(crate) fn flush_transaction_index(&self, base: Offset) -> Result<(), LogError> {
-        self.flush_if_there(SegmentFile::TransactionIndex, base)
+        flush_if_there(SegmentFile::TransactionIndex.path(&self.folder, base))
     }
 
-    fn flush_if_there(&self, kind: SegmentFile, offset: Offset) -> Result<(), LogError> {
-        let path = kind.path(&self.folder, offset);
-        let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
-        match flushed {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(LogError::io("flush", path, e))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes durable what a flushed record is found by: the names of the files, the folder's own, and
-    /// whose folder it is.
+    /// Makes durable what a flushed record is found by: the names of the files, the folder's own, whose
+    /// folder it is, and in which leader epochs its records were written. A start asks the batches for
+    /// those only from the recovery point on.
     pub(crate) fn flush_names(&self) -> Result<(), LogError> {
         let made = self.names_made.load(Ordering::Acquire);
-        if self.names_durable.load(Ordering::Acquire) == 0 {
+        let durable = self.names_durable.load(Ordering::Acquire);
+        if durable == 0 {
             let path = self.folder.join(partition_metadata::FILE_NAME);
             let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
             flushed.map_err(|e| LogError::io("flush", path, e))?;
+        }
+        if self.epochs_made.load(Ordering::Acquire) > durable {
+            flush_if_there(self.folder.join(leader_epochs::FILE_NAME))?;
         }
         sys::sync_folder(&SegmentFile::Log.path(&self.folder, 0))?;
         sys::sync_folder(&self.folder)?;
@@ -145,6 +167,14 @@ impl Log {
     /// Notes that a file was made whose name a flush must cover.
     pub(crate) fn name_made(&self) {
         self.names_made.fetch_add(1, Ordering::Release);
+    }
+
+    /// Notes that the file of the leader epochs was replaced, which a flush must cover. For the writer
+    /// alone, as [`Log::name_made`].
+    pub(crate) fn epochs_written(&self) {
+        let next = self.names_made.load(Ordering::Relaxed) + 1;
+        self.epochs_made.store(next, Ordering::Release); // before: a flush in between must see it
+        self.name_made();
     }
 
     /// True when there is nothing for [`Log::flush_names`] to do.
@@ -235,7 +265,7 @@ impl Log {
     }
 
     /// Deletes the log: its folder is renamed at once and removed after `file.delete.delay.ms`.
-    /// Waits for the writer to let go of it.
+    /// Waits for the writer to let go of it, and for retention and the cleaner to let go of the folder.
     pub fn delete(&self) -> Result<(), LogError> {
         let (config, target) = {
             let mut state = self.state.lock();
@@ -254,7 +284,7 @@ impl Log {
                 })
                 .sum();
             self.dir.backlog_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            self.wait_until(&mut state, |s| !s.is_scheduled)?;
+            self.wait_until(&mut state, |s| !s.is_scheduled && s.folder_users == 0)?;
             (
                 state.config.file_delete_delay_ms,
                 self.marked_folder("delete"),
@@ -286,13 +316,24 @@ impl Log {
     pub(crate) fn checkpoint_offsets(&self) -> (Offset, Offset, Option<Offset>) {
         let state = self.state.lock();
         let offsets = self.offsets.view();
-        let inside = state.config.remote || offsets.log_start > state.segments.first_base();
-        let log_start = inside.then_some(offsets.log_start);
+        // Elsewhere it is where the first segment on the device begins.
+        let is_needed = state.config.remote
+            || state.removals > 0
+            || offsets.log_start > state.segments.first_base();
+        let log_start = is_needed.then_some(offsets.log_start);
         (
             get(&self.offsets.recovery_point),
             offsets.high_watermark,
             log_start,
         )
+    }
+}
+
+pub(super) fn flush_if_there(path: PathBuf) -> Result<(), LogError> {
+    let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
+    match flushed {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LogError::io("flush", path, e)),
+        _ => Ok(()),
     }
 }
 

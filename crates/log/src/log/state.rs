@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use strandline_records::Batch;
 use strandline_types::{Offset, TopicId, TopicPartition};
@@ -30,10 +31,14 @@ pub(crate) struct LogState {
     pub(crate) unwritten_aborts: Vec<AbortedTransaction>,
     /// Threads that wait on `progress`.
     pub(crate) waiters: usize,
+    /// Those that work on the folder by name: it must not be given up meanwhile.
+    pub(crate) folder_users: usize,
+    /// Times that segments left whose files a power cut could bring back.
+    pub(crate) removals: usize,
     /// Something was appended, or recovered, since the last clean end.
     pub(crate) is_changed: bool,
-    /// A flush for `flush.ms` is planned.
-    pub(crate) is_flush_planned: bool,
+    /// When the next flush is due that is planned for `flush.ms`.
+    pub(crate) flush_due: Option<Instant>,
     /// Where the last cleaning ended, `None` before the first (L-49).
     pub(crate) cleaned_to: Option<Offset>,
     /// Cleaned segments that were put in so far.

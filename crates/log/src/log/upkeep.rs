@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use strandline_types::Offset;
 
-use super::{Log, LogState, Status};
+use super::{Log, LogState, Status, lifecycle};
 use crate::error::LogError;
 use crate::janitor::Chore;
 use crate::leader_epochs::LeaderEpochs;
@@ -148,7 +148,8 @@ impl Log {
         may_roll: bool,
     ) -> Result<RetentionOutcome, LogError> {
         let mut outcome = RetentionOutcome::default();
-        let removed = {
+        // The files are renamed without the lock, and may have to wait for the device before.
+        let (removed, _folder) = {
             let mut state = self.state.lock();
             self.check_open(&state)?;
             let mut plan = self.plan(&state, now_ms, highest_offset_in_remote_storage);
@@ -157,7 +158,7 @@ impl Log {
             }
             outcome.rolled =
                 may_roll && plan.roll_active && self.roll_if_not_empty(&mut state, now_ms);
-            if plan.delete == state.segments.len() {
+            let removed = if plan.delete == state.segments.len() {
                 // L-5: all of them, so an empty one at the end comes first.
                 self.roll_if_not_empty(&mut state, now_ms);
                 let (first, base) = (
@@ -176,7 +177,8 @@ impl Log {
                 }
             } else {
                 self.take_out(&mut state, plan.delete)
-            }
+            };
+            (removed, self.use_folder_locked(&mut state))
         };
         outcome.deleted_segments = removed.len();
         outcome.deleted_bytes = removed.iter().map(|s| s.size).sum();
@@ -238,20 +240,24 @@ impl Log {
         } else {
             self.raise_log_start(state, first_kept);
         }
+        state.removals += 1;
         self.dir.note_change();
         state.segments.remove_first(count)
     }
 
     /// Renames the files of `segments` and has them removed later (L-32).
     fn mark_deleted(&self, segments: &[Segment]) -> Result<(), LogError> {
-        let (is_remote, delay_ms) = {
+        let (is_remote, delay_ms, first_kept) = {
             let state = self.state.lock();
-            (state.config.remote, state.config.file_delete_delay_ms)
+            let (config, first_kept) = (&state.config, state.segments.first_base());
+            (config.remote, config.file_delete_delay_ms, first_kept)
         };
         if is_remote {
             // L-26: after a crash the first local segment would pass for the log's start.
             self.dir.write_log_start_checkpoint()?;
         }
+        // P-60: from here on it is all that is known of producers whose batches go.
+        lifecycle::flush_if_there(SegmentFile::ProducerSnapshot.path(&self.folder, first_kept))?;
         let mut paths = Vec::new();
         for segment in segments {
             for kind in SegmentFile::ALL {
@@ -263,6 +269,13 @@ impl Log {
                     Err(e) => return Err(LogError::io("rename", path, e)),
                 }
             }
+        }
+        sys::sync_folder(&SegmentFile::Log.path(&self.folder, 0))?;
+        {
+            // After a failure the checkpoint says for ever where the log starts.
+            let mut state = self.state.lock();
+            state.removals -= 1;
+            self.dir.note_change();
         }
         let bases: Vec<Offset> = segments.iter().map(|s| s.base_offset).collect();
         self.dir
@@ -342,5 +355,74 @@ mod tests {
         let long = Duration::from_secs(20);
         assert_eq!(retention.recv_timeout(long), Ok(true));
         assert_eq!(deletion.recv_timeout(long), Ok(true));
+    }
+
+    // L-26, L-32, 6.6: after a power cut the files may be back
+    #[test]
+    fn the_checkpoint_says_where_a_log_starts_until_the_files_before_are_gone_for_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let log = dir.create_log(partition, TopicId::random(), LogConfig::default());
+        let log = log.unwrap();
+        log.append_as_leader(BatchSpec::default().build(), 0, 0)
+            .unwrap();
+        log.roll(0).unwrap();
+        until(|| log.lock_state().writing == 1);
+        log.set_high_watermark(1);
+        log.delete_records_to(1).unwrap();
+        let line = || log.checkpoint_offsets().2;
+        assert_eq!(line(), Some(1));
+        let removed = log.take_out(&mut log.lock_state(), 1);
+        assert_eq!(line(), Some(1));
+        log.mark_deleted(&removed).unwrap();
+        assert_eq!(line(), None);
+    }
+
+    // X-58, L-32: a topic of the same name owns the same paths
+    #[test]
+    fn retention_touches_nothing_of_a_log_that_takes_the_place_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = || LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options()).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig {
+            remote: true,
+            local_retention_bytes: 0,
+            file_delete_delay_ms: 0,
+            ..LogConfig::default()
+        };
+        let create = || {
+            let log = dir.create_log(partition.clone(), TopicId::random(), config.clone());
+            let log = log.unwrap();
+            log.append_as_leader(BatchSpec::default().build(), 0, 0)
+                .unwrap();
+            until(|| log.written_end_offset() == 1);
+            log.set_high_watermark(1);
+            log
+        };
+        let log = create();
+        log.roll(0).unwrap();
+        until(|| log.lock_state().writing == 1);
+        std::thread::scope(|scope| {
+            let held = log.dir.hold_checkpoints();
+            let retention = scope.spawn(|| log.apply_retention(0, Some(0)));
+            until(|| log.segment_count() == 1);
+            let anew = scope.spawn(|| {
+                log.delete().unwrap();
+                create();
+            });
+            until(|| anew.is_finished() || log.lock_state().waiters > 0);
+            drop(held);
+            assert_eq!(retention.join().unwrap().unwrap().deleted_segments, 1);
+            anew.join().unwrap();
+        });
+        drop((log, dir));
+        let dir = LogDir::open(folder.path(), options()).unwrap();
+        let loaded = dir.load_logs(&|_, _| Some(config.clone())).unwrap();
+        let log = loaded.logs.first().unwrap();
+        let offsets = log.offsets();
+        assert_eq!((offsets.local_log_start, offsets.log_end), (0, 1));
     }
 }

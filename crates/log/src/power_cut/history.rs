@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use strandline_types::Offset;
+use strandline_types::{LeaderEpoch, Offset};
 
 /// Key and value by offset, as appended.
 pub(super) type History = BTreeMap<Offset, (String, String)>;
@@ -34,6 +34,8 @@ impl Transaction {
 pub(super) struct Done {
     pub(super) history: History,
     pub(super) transactions: Vec<Transaction>,
+    /// Leader epochs above 0 by first offset.
+    pub(super) epochs: BTreeMap<Offset, LeaderEpoch>,
 }
 
 impl Done {
@@ -63,6 +65,24 @@ impl Done {
         let below = self.history.range(..self.stable(end));
         let visible = below.filter(|(offset, _)| !hidden.contains(offset));
         visible.map(|(o, r)| (*o, r.clone())).collect()
+    }
+
+    /// The leader epoch in which what lies at `offset` was appended.
+    pub(super) fn epoch(&self, offset: Offset) -> LeaderEpoch {
+        let begun = self.epochs.range(..=offset);
+        begun.last().map_or(0, |(_, epoch)| *epoch)
+    }
+
+    /// The highest offset up to `offset` that lies within no transaction.
+    pub(super) fn between_transactions(&self, mut offset: Offset) -> Offset {
+        let splits = |t: &&Transaction, at| {
+            let marker = t.marker.map_or(Offset::MAX, |(offset, _)| offset);
+            t.offsets[0] < at && at <= marker
+        };
+        while let Some(split) = self.transactions.iter().find(|t| splits(t, offset)) {
+            offset = split.offsets[0];
+        }
+        offset
     }
 
     /// The sequence number that follows what a log that ends at `end` has of a producer.

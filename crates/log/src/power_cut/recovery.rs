@@ -1,4 +1,4 @@
-//! Power cuts while a start recovers a log (L-20).
+//! Power cuts at single places: while a start recovers a log (L-20), after a new leader epoch.
 
 use super::*;
 use crate::segment::SegmentFile;
@@ -65,4 +65,77 @@ fn a_power_cut_while_a_log_is_cut_leaves_no_hole() {
 
 fn own((offset, pair): (&Offset, &(String, String))) -> (Offset, (String, String)) {
     (*offset, pair.clone())
+}
+
+// R-9, L-23: those of what is no longer on the disk cannot be told from batches
+#[test]
+fn the_leader_epochs_of_what_was_flushed_survive_a_power_cut() {
+    let root = TempDir::new().unwrap();
+    journal::begin(root.path());
+    let dir = open(root.path());
+    let (id, config) = (TopicId::random(), config("tiered"));
+    let log = dir.create_log(partition("tiered"), id, config).unwrap();
+    let append = |epoch| {
+        let pair = ("k".to_owned(), "v".to_owned());
+        let batch = batch(std::slice::from_ref(&pair));
+        log.append_as_leader(batch, epoch, 0).unwrap();
+        while log.written_end_offset() < log.log_end_offset() {
+            std::thread::yield_now();
+        }
+        log.set_high_watermark(log.log_end_offset());
+    };
+    append(1);
+    log.roll(0).unwrap();
+    while log.lock_state().writing == 0 {
+        std::thread::yield_now();
+    }
+    let outcome = log.apply_retention(0, Some(0)).unwrap();
+    assert_eq!(
+        (outcome.deleted_segments, outcome.local_log_start_offset),
+        (1, 1)
+    );
+    append(3);
+    log.flush().unwrap();
+    let epochs = log.leader_epochs();
+    assert_eq!(epochs.entries().len(), 2);
+    drop((log, dir));
+    let ops = journal::end(root.path());
+    let target = TempDir::new().unwrap();
+    let disk = Disk::after_cut(&ops, ops.len(), &mut |_| 0);
+    disk.write_to(root.path(), target.path()).unwrap();
+    assert_eq!(load(&open(target.path()))[0].leader_epochs(), epochs);
+}
+
+// P-60, L-32: when all its batches were deleted, a producer is known from the snapshot alone
+#[test]
+fn a_producer_whose_batches_were_deleted_survives_a_power_cut() {
+    for _ in 0..10 {
+        let root = TempDir::new().unwrap();
+        journal::begin(root.path());
+        let dir = open(root.path());
+        let (id, config) = (TopicId::random(), config("plain"));
+        let log = dir.create_log(partition("plain"), id, config).unwrap();
+        let pair = ("k".to_owned(), "v".to_owned());
+        let batch = built(
+            builder().with_producer(PRODUCERS[0], 0, 0),
+            std::slice::from_ref(&pair),
+        );
+        log.append_as_leader(batch, 0, 0).unwrap();
+        while log.written_end_offset() < 1 {
+            std::thread::yield_now();
+        }
+        log.set_high_watermark(1);
+        log.flush().unwrap();
+        log.delete_records_to(1).unwrap();
+        log.persist_log_start().unwrap();
+        assert_eq!(log.apply_retention(0, None).unwrap().deleted_segments, 1);
+        drop((log, dir));
+        let ops = journal::end(root.path());
+        let target = TempDir::new().unwrap();
+        let disk = Disk::after_cut(&ops, ops.len(), &mut |_| 0);
+        disk.write_to(root.path(), target.path()).unwrap();
+        let log = load(&open(target.path())).remove(0);
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (1, 1));
+        assert!(log.producers().contains_key(&PRODUCERS[0]));
+    }
 }

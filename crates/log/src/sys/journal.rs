@@ -141,11 +141,30 @@ pub(super) fn removed(path: &Path) {
     note(path, |_| Op::Remove(path.to_path_buf()));
 }
 
+/// A file by its inode and the op that made it: an inode is used again for another file, while the name
+/// of the one before may still be what the device has.
+type FileId = (u64, usize);
+
+/// Which file has an inode, while one goes through the ops.
+#[derive(Default)]
+struct Inodes(BTreeMap<u64, usize>);
+
+impl Inodes {
+    fn made(&mut self, inode: u64, number: usize) -> FileId {
+        self.0.insert(inode, number);
+        (inode, number)
+    }
+
+    fn id(&self, inode: u64) -> FileId {
+        (inode, self.0.get(&inode).copied().unwrap_or(0))
+    }
+}
+
 /// Which of the changes before a cut reached the device, and what the disk looks like then.
 pub(crate) struct Disk {
     folders: Vec<PathBuf>,
-    names: BTreeMap<PathBuf, u64>,
-    contents: BTreeMap<u64, Vec<u8>>,
+    names: BTreeMap<PathBuf, FileId>,
+    contents: BTreeMap<FileId, Vec<u8>>,
 }
 
 impl Disk {
@@ -159,12 +178,16 @@ impl Disk {
             contents: BTreeMap::new(),
         };
         let mut names_until: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        let mut file_until: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut file_until: BTreeMap<FileId, usize> = BTreeMap::new();
         let mut all_until = 0;
-        for op in ops {
+        let mut inodes = Inodes::default();
+        for (number, op) in ops.iter().enumerate() {
             match op {
+                Op::Create(_, inode) => {
+                    inodes.made(*inode, number);
+                }
                 Op::Synced(inode, until) => {
-                    let known = file_until.entry(*inode).or_default();
+                    let known = file_until.entry(inodes.id(*inode)).or_default();
                     *known = (*known).max(*until);
                 }
                 Op::FolderSynced(folder, until) => {
@@ -190,15 +213,15 @@ impl Disk {
                     .or_insert_with(|| least + luck(at - least.min(at) + 1));
                 number < point
             };
+        let mut inodes = Inodes::default();
         for (number, op) in ops.iter().enumerate() {
             match op {
                 // A folder's own name counts as durable: what is in it may not be.
                 Op::Folder(path) => disk.folders.push(path.clone()),
                 Op::Create(path, inode) => {
-                    // An inode is used again for another file.
-                    disk.contents.insert(*inode, Vec::new());
+                    let id = inodes.made(*inode, number);
                     if name_is_there(path, number, luck) {
-                        disk.names.insert(path.clone(), *inode);
+                        disk.names.insert(path.clone(), id);
                     }
                 }
                 Op::Rename(from, to) => {
@@ -212,19 +235,20 @@ impl Disk {
                     }
                 }
                 Op::Write(inode, position, bytes) => {
+                    let id = inodes.id(*inode);
                     let is_durable = number < all_until
-                        || file_until.get(inode).is_some_and(|until| number < *until);
+                        || file_until.get(&id).is_some_and(|until| number < *until);
                     let part = if is_durable {
                         bytes.len()
                     } else {
                         luck(bytes.len() + 1)
                     };
                     if is_durable || luck(2) == 1 {
-                        disk.write(*inode, *position as usize, &bytes[..part]);
+                        disk.write(id, *position as usize, &bytes[..part]);
                     }
                 }
                 Op::SetLen(inode, len) => {
-                    let content = disk.contents.entry(*inode).or_default();
+                    let content = disk.contents.entry(inodes.id(*inode)).or_default();
                     content.resize(*len as usize, 0);
                 }
                 Op::Synced(..) | Op::FolderSynced(..) | Op::AllSynced(_) | Op::Mark(..) => {}
@@ -233,8 +257,8 @@ impl Disk {
         disk
     }
 
-    fn write(&mut self, inode: u64, position: usize, bytes: &[u8]) {
-        let content = self.contents.entry(inode).or_default();
+    fn write(&mut self, id: FileId, position: usize, bytes: &[u8]) {
+        let content = self.contents.entry(id).or_default();
         let end = position + bytes.len();
         if content.len() < end {
             content.resize(end, 0);
@@ -243,8 +267,8 @@ impl Disk {
     }
 
     fn rename(&mut self, from: &Path, to: &Path) {
-        if let Some(inode) = self.names.remove(from) {
-            self.names.insert(to.to_path_buf(), inode);
+        if let Some(id) = self.names.remove(from) {
+            self.names.insert(to.to_path_buf(), id);
         }
         // A folder: with all that is in it.
         let inside: Vec<_> = self
@@ -254,11 +278,10 @@ impl Disk {
             .cloned()
             .collect();
         for name in inside {
-            if let (Ok(rest), Some(inode)) =
-                (name.strip_prefix(from), self.names.get(&name).copied())
+            if let (Ok(rest), Some(id)) = (name.strip_prefix(from), self.names.get(&name).copied())
             {
                 self.names.remove(&name);
-                self.names.insert(to.join(rest), inode);
+                self.names.insert(to.join(rest), id);
             }
         }
     }
@@ -269,15 +292,12 @@ impl Disk {
         for folder in &self.folders {
             fs::create_dir_all(moved(folder))?;
         }
-        for (name, inode) in &self.names {
+        for (name, id) in &self.names {
             let path = moved(name);
             if let Some(parent) = path.parent() {
                 fs::create_dir_all(parent)?;
             }
-            fs::write(
-                path,
-                self.contents.get(inode).map_or(&[][..], Vec::as_slice),
-            )?;
+            fs::write(path, self.contents.get(id).map_or(&[][..], Vec::as_slice))?;
         }
         Ok(())
     }

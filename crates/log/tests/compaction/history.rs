@@ -179,7 +179,7 @@ impl World {
                     ..CleanerOptions::default()
                 });
                 let log = std::sync::Arc::clone(self.fixture.log());
-                cleaner.clean_dirtiest(std::slice::from_ref(&log), self.now_ms);
+                let _ = cleaner.clean_dirtiest(std::slice::from_ref(&log), self.now_ms);
                 assert_eq!(
                     cleaner.status(&[log], self.now_ms).uncleanable_partitions,
                     0

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use strandline_log::{AppendError, CleanerOptions, LogCleaner, LogConfig};
+use strandline_log::{AppendError, CleanerOptions, Cleaning, LogCleaner, LogConfig};
 use strandline_records::Compression;
-use strandline_types::Offset;
+use strandline_types::{Offset, TopicId, TopicName, TopicPartition};
 
 use super::view::{batches, committed, offsets, table, uncommitted};
 use super::{batch_of, clean, cleaner, compacted, in_transaction, keyed, marker, roll_and_clean};
@@ -292,6 +292,53 @@ fn an_active_producer_goes_on_after_its_last_record_was_removed() {
     fixture.put(send(4, "4"));
 }
 
+// L-42, L-43, L-48: a group's offsets are committed without sequences (T-22), by a client whose epoch
+// stays for ever; what it did must not pile up
+#[test]
+fn of_a_producer_without_sequences_only_the_last_transaction_stays() {
+    let mut fixture = Fixture::new(compacted(), 0);
+    let of_seven = |fixture: &Fixture| {
+        let all = batches(fixture.log(), 0).into_iter().map(|b| b.header());
+        let of_seven = all.filter(|h| h.producer_id == 7);
+        of_seven.map(|h| h.last_offset()).collect::<Vec<_>>()
+    };
+    let mut now = 0;
+    for is_after_a_restart in [false, true] {
+        let mut marker_offset = 0;
+        for i in 0..10 {
+            let value = i.to_string();
+            fixture.put(in_transaction(7, -1, &[("a", Some(&value))]));
+            marker_offset = fixture.put(marker(7, true)).last_offset;
+        }
+        if is_after_a_restart {
+            fixture.reopen_cleanly();
+        }
+        // Sees the markers without data, gives them their horizon, removes them behind it.
+        for _ in 0..4 {
+            fixture.put(keyed(&[("filler", Some("x"))]));
+            roll_and_clean(&fixture, now);
+            now += 10_000;
+        }
+        assert_eq!(of_seven(&fixture), [marker_offset - 1, marker_offset]);
+    }
+    // The log alone tells the same.
+    fixture.written();
+    fixture.crash();
+    for offset in fixture.files_with(".snapshot") {
+        std::fs::remove_file(fixture.file(offset, "snapshot")).unwrap();
+    }
+    fixture.load();
+    let kept = of_seven(&fixture);
+    fixture.log().set_high_watermark(Offset::MAX);
+    fixture.put(keyed(&[("a", Some("y")), ("filler", Some("y"))]));
+    for _ in 0..3 {
+        fixture.put(keyed(&[("filler", Some("x"))]));
+        roll_and_clean(&fixture, now);
+        now += 10_000;
+    }
+    assert_eq!(of_seven(&fixture), kept);
+}
+
 // L-42: the offset after the round is there, even if no record before it is
 #[test]
 fn the_last_batch_of_a_round_stays_empty() {
@@ -451,7 +498,10 @@ fn a_small_map_needs_more_rounds_and_loses_nothing() {
         ..CleanerOptions::default()
     });
     let mut rounds = 0;
-    while let Some(report) = small.clean_dirtiest(&[Arc::clone(fixture.log())], 0) {
+    while let Some(report) = small
+        .clean_dirtiest(&[Arc::clone(fixture.log())], 0)
+        .report()
+    {
         assert!(report.map_utilization <= 1.0);
         rounds += 1;
         assert!(rounds < 100);
@@ -520,17 +570,49 @@ fn a_damaged_segment_is_not_cleaned_and_is_tried_again_later() {
     flip(&path);
     let cleaner = cleaner();
     let logs = [Arc::clone(fixture.log())];
-    assert!(cleaner.clean_dirtiest(&logs, 0).is_none());
+    assert_eq!(cleaner.clean_dirtiest(&logs, 0), Cleaning::CutShort);
     let status = cleaner.status(&logs, 0);
     assert_eq!(
         (status.uncleanable_partitions, status.uncleanable_bytes > 0),
         (1, true)
     );
     flip(&path); // whole again
-    assert!(cleaner.clean_dirtiest(&logs, 14_999).is_none());
-    cleaner.clean_dirtiest(&logs, 15_000).unwrap();
+    assert_eq!(cleaner.clean_dirtiest(&logs, 14_999), Cleaning::NothingDue);
+    cleaner.clean_dirtiest(&logs, 15_000).report().unwrap();
     assert_eq!(cleaner.status(&logs, 15_000).uncleanable_partitions, 0);
     assert!(!fixture.dir().is_offline());
+}
+
+// L-40
+#[test]
+fn a_log_that_cannot_be_cleaned_does_not_hold_up_the_next_one() {
+    let mut fixture = Fixture::new(compacted(), 0);
+    let partition = TopicPartition::new(TopicName::new("others").unwrap(), 0);
+    let other = fixture
+        .dir()
+        .create_log(partition, TopicId::random(), compacted())
+        .unwrap();
+    for _ in 0..2 {
+        fixture.put(keyed(&[("a", Some("1")), ("a", Some("2"))]));
+        fixture.log().roll(0).unwrap();
+        fixture.sealed();
+        fixture.set_log(Arc::clone(&other));
+    }
+    let logs = fixture.dir().logs();
+    let path = fixture.file(0, "log");
+    std::fs::write(
+        &path,
+        vec![0; std::fs::metadata(&path).unwrap().len() as usize],
+    )
+    .unwrap();
+    let cleaner = cleaner();
+    let both = [(); 2].map(|()| cleaner.clean_dirtiest(&logs, 0));
+    assert!(both.contains(&Cleaning::CutShort), "{both:?}");
+    let reports = both.into_iter().filter_map(Cleaning::report);
+    let cleaned: Vec<_> = reports.map(|report| report.partition).collect();
+    assert_eq!(cleaned, [other.partition().clone()]);
+    // The one that failed waits for its next try: nobody spins on it.
+    assert_eq!(cleaner.clean_dirtiest(&logs, 0), Cleaning::NothingDue);
 }
 
 // L-48: one batch that is too large to be looked into does not end the compaction of its log
@@ -550,6 +632,7 @@ fn a_batch_beyond_the_limit_stays_and_the_others_are_cleaned() {
     });
     cleaner
         .clean_dirtiest(&[Arc::clone(fixture.log())], 0)
+        .report()
         .unwrap();
     let left = uncommitted(fixture.log(), 0);
     // What it may hold of `a` and `c` is not known: both stay in it, and `a` before it.
@@ -575,7 +658,10 @@ fn a_tombstone_behind_a_batch_beyond_the_limit_stays() {
         max_decompressed_bytes: 5_000,
         ..CleanerOptions::default()
     });
-    let clean_at = |now_ms| cleaner.clean_dirtiest(std::slice::from_ref(fixture.log()), now_ms);
+    let clean_at = |now_ms| {
+        let logs = std::slice::from_ref(fixture.log());
+        cleaner.clean_dirtiest(logs, now_ms).report()
+    };
     clean_at(0).unwrap();
     assert_eq!(offsets(&uncommitted(fixture.log(), 0)), [1, 2, 3, 4, 5]);
     fixture.put(keyed(&[("z", Some("2"))]));
@@ -598,6 +684,7 @@ fn a_round_removes_what_earlier_ones_left() {
         .for_each(|path| std::fs::write(path, b"x").unwrap());
     cleaner()
         .clean_dirtiest(&[Arc::clone(fixture.log())], 0)
+        .report()
         .unwrap();
     assert!(left.iter().all(|path| !path.try_exists().unwrap()));
 }
@@ -677,6 +764,7 @@ fn a_stopped_cleaner_leaves_the_log_as_it_was() {
     assert!(
         cleaner
             .clean_dirtiest(&[Arc::clone(fixture.log())], 0)
+            .report()
             .is_none()
     );
     assert_eq!(offsets(&uncommitted(fixture.log(), 0)), [0, 1]);

@@ -122,7 +122,8 @@ fn before() -> Before {
     let log = load(&dir);
     log.set_high_watermark(end);
     let cleaner = LogCleaner::new(CleanerOptions::default());
-    cleaner.clean_dirtiest(&[Arc::clone(&log)], 0).unwrap();
+    let done = cleaner.clean_dirtiest(&[Arc::clone(&log)], 0);
+    done.report().unwrap();
     assert_eq!(log.segment_count(), 2);
     for kind in CLEANED_KINDS {
         let made = kind.path(&folder(cleaned.path()), 0);
@@ -176,7 +177,7 @@ impl Before {
         }
         // And it can be cleaned, from whatever is there now.
         let cleaner = LogCleaner::new(CleanerOptions::default());
-        cleaner.clean_dirtiest(&[Arc::clone(&log)], 0);
+        let _ = cleaner.clean_dirtiest(&[Arc::clone(&log)], 0);
         assert_eq!(table(&log), self.table);
         assert_eq!(cleaner.status(&[log], 0).uncleanable_partitions, 0);
     }
@@ -236,7 +237,8 @@ fn a_file_of_another_swap_is_never_taken_for_this_segments() {
     let log = load(&dir);
     log.set_high_watermark(before.end);
     let cleaner = LogCleaner::new(CleanerOptions::default());
-    cleaner.clean_dirtiest(&[Arc::clone(&log)], 0).unwrap();
+    let done = cleaner.clean_dirtiest(&[Arc::clone(&log)], 0);
+    done.report().unwrap();
     let cleaned = log.lock_state().segments.iter().next().unwrap().id();
     let kind = SegmentFile::Log;
     let (path, swap) = (
