@@ -207,11 +207,11 @@ impl InHand {
         if self.failures.lock().get(&key).is_some_and(is_waiting) {
             return None;
         }
-        let in_hand = Arc::clone(self);
-        self.busy
-            .lock()
-            .insert(key)
-            .then_some(Hold { in_hand, key })
+        let is_free = self.busy.lock().insert(key);
+        is_free.then(|| Hold {
+            in_hand: Arc::clone(self),
+            key,
+        })
     }
 
     fn failed(&self, key: Key, now_ms: i64) -> (u32, Duration) {

@@ -99,7 +99,9 @@ impl Place<'_> {
             return;
         }
         state.halved = Some(Instant::now());
-        let limit = (state.limit / 2).max(LEAST.min(self.of.most));
+        // Of those that there were, which may be fewer than there could have been.
+        let taken = state.limit + state.surplus - self.of.permits.available_permits();
+        let limit = (state.limit.min(taken) / 2).max(LEAST.min(self.of.most));
         let fewer = state.limit.saturating_sub(limit);
         state.limit = limit;
         state.surplus += fewer - self.of.permits.forget_permits(fewer);
@@ -145,11 +147,25 @@ mod tests {
         taken.into_iter().for_each(Place::was_too_much);
         assert_eq!((all.limit(), places(&all).await), (4, 4));
         tokio::time::advance(LIMIT).await;
-        for want in [2, 2] {
-            all.place().await.was_too_much();
-            assert_eq!((all.limit(), places(&all).await), (want, want));
-            tokio::time::advance(LIMIT).await;
+        let taken = [all.place().await, all.place().await, all.place().await];
+        tokio::time::advance(LIMIT).await;
+        taken.into_iter().for_each(Place::was_too_much);
+        assert_eq!((all.limit(), places(&all).await), (2, 2));
+        tokio::time::advance(LIMIT).await;
+        all.place().await.was_too_much();
+        assert_eq!((all.limit(), places(&all).await), (2, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_halved_is_what_there_was() {
+        let all = InFlight::new(32);
+        let mut taken = Vec::new();
+        for _ in 0..10 {
+            taken.push(all.place().await);
         }
+        tokio::time::advance(LIMIT).await;
+        taken.into_iter().for_each(Place::was_too_much);
+        assert_eq!((all.limit(), places(&all).await), (5, 5));
     }
 
     #[tokio::test(start_paused = true)]

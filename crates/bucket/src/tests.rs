@@ -301,11 +301,11 @@ async fn requests_that_are_too_much_for_the_store_become_fewer() {
     assert_eq!((bucket.writes.limit(), bucket.reads.limit()), (16, 64));
     store.plan(On::Put, "", [Some(Fault::SlowDown)]);
     bucket.put("k", Bytes::new()).await.unwrap_err();
-    assert_eq!(bucket.writes.limit(), 8);
+    assert_eq!(bucket.writes.limit(), 2);
     let large = Bytes::from(vec![0; 1 << 20]);
     bucket.put("k", large.clone()).await.unwrap();
-    assert_eq!(bucket.writes.limit(), 9);
+    assert_eq!(bucket.writes.limit(), 3);
     store.plan(On::Get, "", [Some(Fault::SlowDown)]);
     bucket.get("k").await.unwrap_err();
-    assert_eq!((bucket.writes.limit(), bucket.reads.limit()), (9, 32));
+    assert_eq!((bucket.writes.limit(), bucket.reads.limit()), (3, 2));
 }
