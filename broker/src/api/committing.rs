@@ -1,5 +1,5 @@
-//! What the two requests that commit offsets share: which partitions reach the coordinator (G-50), and
-//! what each one is answered.
+//! What the requests that commit or delete offsets share: which partitions reach the coordinator (G-50),
+//! and what each one is answered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Committing {
         Self(context.broker.metadata.image())
     }
 
-    fn exists(&self, topic: &str, partition: i32) -> bool {
+    pub(super) fn exists(&self, topic: &str, partition: i32) -> bool {
         let topic = self.0.topics().by_name(topic);
         topic.is_some_and(|t| t.partition(partition).is_some())
     }
