@@ -8,6 +8,7 @@
 )]
 
 mod client;
+mod endings;
 mod offset_delete;
 mod transaction_ends;
 mod transactions;
@@ -90,6 +91,10 @@ fn produce(broker: &Broker, version: i16, name: &str, records: Bytes) -> (i16, i
 }
 
 fn fetch(broker: &Broker, version: i16, name: &str, offset: i64) -> m::FetchResponse {
+    broker.call(version, &fetch_request(broker, version, name, offset))
+}
+
+fn fetch_request(broker: &Broker, version: i16, name: &str, offset: i64) -> m::FetchRequest {
     let partition = m::fetch_request::FetchPartition::default()
         .with_partition(0)
         .with_fetch_offset(offset)
@@ -113,7 +118,7 @@ fn fetch(broker: &Broker, version: i16, name: &str, offset: i64) -> m::FetchResp
     if version >= 7 {
         request.session_epoch = -1;
     }
-    broker.call(version, &request)
+    request
 }
 
 fn read_batches(mut bytes: Bytes) -> Vec<Records> {
