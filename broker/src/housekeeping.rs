@@ -36,8 +36,7 @@ pub(crate) fn follow(broker: &Arc<Broker>, applied: watch::Sender<i64>, shutdown
 pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i64>) {
     let image = broker.metadata.image();
     let dynamic = configs::dynamic(&image, broker.node_id);
-    if *broker.config.get().dynamic() != dynamic {
-        broker.config.set_dynamic(&dynamic);
+    if broker.config.set_dynamic(dynamic) {
         broker.replicas.refresh_configs();
     }
     let (replicas, offset) = (Arc::clone(&broker.replicas), image.offset());

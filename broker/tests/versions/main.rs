@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod broker_configs;
 mod client;
 mod endings;
 mod offset_delete;
