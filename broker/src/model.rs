@@ -11,6 +11,7 @@
 
 mod check;
 mod client;
+mod clock_jumps;
 mod coverage;
 mod ends;
 mod expected;

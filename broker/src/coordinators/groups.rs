@@ -5,7 +5,7 @@ mod load;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use strandline_coordinator::{AppendError, AppendToken, TransactionEnd};
+use strandline_coordinator::{AppendError, AppendToken, Now, TransactionEnd};
 use strandline_group_coordinator::{
     Effects, FetchedTopic, GroupConfig, GroupDescription, GroupError, GroupShard, ListGroupsFilter,
     ListedGroup, Loader, OffsetFetchQuery, Reply, Request,
@@ -33,17 +33,17 @@ impl Machine for GroupShard {
         Self::unload(self)
     }
 
-    fn on_tick(&mut self, now_ms: i64) -> Effects {
-        Self::on_tick(self, now_ms)
+    fn on_tick(&mut self, now: Now) -> Effects {
+        Self::on_tick(self, now)
     }
 
     fn on_append_result(
         &mut self,
         token: AppendToken,
         result: Result<(), AppendError>,
-        now_ms: i64,
+        now: Now,
     ) -> Effects {
-        Self::on_append_result(self, token, result, now_ms)
+        Self::on_append_result(self, token, result, now)
     }
 
     fn take_orders(&mut self) -> Vec<Infallible> {
@@ -80,8 +80,8 @@ impl GroupCoordinators {
             let mut gone = loader.topics_with_offsets();
             gone.retain(|topic| image.topics().by_name(topic).is_none());
             let gone: Vec<String> = gone.into_iter().collect();
-            shard.call(|machine, now_ms| machine.on_topics_deleted(&gone, now_ms));
-            shard.call(|machine, now_ms| machine.start(loader, now_ms));
+            shard.call(|machine, now| machine.on_topics_deleted(&gone, now));
+            shard.call(|machine, now| machine.start(loader, now));
         };
         let index = partition.id.partition;
         self.shards.elected(index, partition_count, || {
@@ -105,7 +105,7 @@ impl GroupCoordinators {
     pub(crate) fn on_topics_deleted(&self, names: &[TopicName]) {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         for shard in self.shards.all() {
-            shard.call(|machine, now_ms| machine.on_topics_deleted(&names, now_ms));
+            shard.call(|machine, now| machine.on_topics_deleted(&names, now));
         }
     }
 
@@ -136,9 +136,7 @@ impl GroupCoordinators {
         guard: Option<VerificationGuard>,
     ) -> Result<Reply, GroupError> {
         let shard = self.shard(request.group_id())?;
-        let reply = shard.submit(guard, |machine, id, now_ms| {
-            machine.handle(id, request, now_ms)
-        });
+        let reply = shard.submit(guard, |machine, id, now| machine.handle(id, request, now));
         reply.await.ok_or(GroupError::NotCoordinator)
     }
 
@@ -173,6 +171,14 @@ impl GroupCoordinators {
     pub(crate) fn describe(&self, group_id: &str) -> Result<GroupDescription, GroupError> {
         self.shard(group_id)?
             .read(|machine| machine.describe_group(group_id))
+    }
+
+    /// Does what is due, on a clock that nobody waits for.
+    #[cfg(test)]
+    pub(crate) fn tick(&self) {
+        for shard in self.shards.all() {
+            shard.call(GroupShard::on_tick);
+        }
     }
 
     /// Lists the groups whose coordinator is here (G-81).

@@ -16,7 +16,7 @@ use crate::reply::{OffsetDeleteReply, PartitionErrors, Reply};
 use crate::request::{DeleteGroupRequest, OffsetCommitRequest, OffsetDeleteRequest, Request};
 use crate::staged::{Change, Removal, StagedCommit};
 use crate::timers::TimerKey;
-use strandline_coordinator::{RequestId, tombstone_batches};
+use strandline_coordinator::{Now, RequestId, tombstone_batches};
 
 impl GroupShard {
     pub(super) fn commit_offsets(
@@ -68,8 +68,7 @@ impl GroupShard {
         };
         if let Some(member) = classic.members.get(&*member_id) {
             let timer = TimerKey::Member(Arc::clone(&classic.id), Arc::clone(&member.id));
-            self.timers
-                .set(timer, now_ms, member.session_ms(&self.config));
+            self.timers.set(timer, member.session_ms(&self.config));
         }
     }
 
@@ -158,7 +157,8 @@ impl GroupShard {
 
     /// Topics are gone: their offsets must not greet a topic of the same name (G-61). A shard that
     /// loads does it when it starts.
-    pub fn on_topics_deleted(&mut self, names: &[String], now_ms: i64) -> Effects {
+    pub fn on_topics_deleted(&mut self, names: &[String], now: Now) -> Effects {
+        let now_ms = self.begin(now);
         let mut effects = Effects::default();
         if self.phase == Phase::Loading {
             self.deleted_while_loading.extend(names.iter().cloned());
@@ -189,7 +189,7 @@ impl GroupShard {
     /// The scan of G-60. A group that is Empty and has no offset left goes with its last ones.
     pub(super) fn expire_offsets(&mut self, now_ms: i64, effects: &mut Effects) {
         let interval_ms = self.config.offsets_retention_check_interval_ms;
-        self.timers.set(TimerKey::OffsetExpiry, now_ms, interval_ms);
+        self.timers.set(TimerKey::OffsetExpiry, interval_ms);
         let retention_ms = self.config.offsets_retention_ms;
         let (groups, mut context) = self.split(now_ms, effects);
         for group in groups.values_mut() {

@@ -396,7 +396,7 @@ fn a_topic_deleted_while_a_shard_loads_takes_its_offsets() {
     let effects = bench.shard.begin_loading();
     bench.carry_out(effects);
     bench.topics_deleted(&["t"]);
-    let effects = bench.shard.start(loader, bench.now_ms);
+    let effects = bench.shard.start(loader, bench.now());
     bench.carry_out(effects);
     for shard in [&bench.shard, &bench.loaded()] {
         assert_eq!(crate::harness::fetch_from(shard, "t", 0).offset, -1);
