@@ -10,6 +10,7 @@
 mod broker_configs;
 mod client;
 mod endings;
+mod many_groups;
 mod offset_delete;
 mod transaction_ends;
 mod transactions;
