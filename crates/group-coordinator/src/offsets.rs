@@ -201,6 +201,13 @@ impl GroupOffsets {
             .flat_map(|(topic, slots)| slots.keys().map(move |p| (topic, *p)))
     }
 
+    /// The same for one partition.
+    pub(crate) fn key(&self, topic: &str, partition: i32) -> Option<(Arc<str>, i32)> {
+        let (topic, slots) = self.topics.get_key_value(topic)?;
+        let partition = slots.contains_key(&partition).then_some(partition)?;
+        Some((Arc::clone(topic), partition))
+    }
+
     /// The same for one topic.
     pub(crate) fn keys_of(&self, topic: &str) -> Vec<(Arc<str>, i32)> {
         let slots = self.topics.get_key_value(topic);

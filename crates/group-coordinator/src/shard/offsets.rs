@@ -2,6 +2,7 @@
 //!
 //! Rules: G-50…G-54, G-59…G-61.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{GroupShard, Phase};
@@ -92,16 +93,19 @@ impl GroupShard {
         for (name, partitions) in request.topics {
             let is_subscribed = group.classic.is_subscribed_to(&name);
             let error = is_subscribed.then_some(GroupError::GroupSubscribedToTopic);
+            // All of it happens under the lock of the shard: each partition costs one look.
+            let mut seen = HashSet::with_capacity(partitions.len());
+            let once = partitions.into_iter().filter(|p| seen.insert(*p));
+            let partitions: Vec<_> = once.map(|partition| (partition, error)).collect();
             if !is_subscribed {
-                let known = group.offsets.keys_of(&name).into_iter();
-                keys.extend(known.filter(|(_, partition)| partitions.contains(partition)));
+                let known = partitions.iter();
+                keys.extend(known.filter_map(|(p, _)| group.offsets.key(&name, *p)));
             }
-            let partitions = partitions
-                .into_iter()
-                .map(|partition| (partition, error))
-                .collect();
             topics.push(PartitionErrors { name, partitions });
         }
+        // The same topic may come more than once.
+        keys.sort_unstable();
+        keys.dedup();
         let records = tombstones(&request.group_id, &keys).unwrap_or_default();
         if records.is_empty() {
             effects.reply(id, reply(None, topics));
