@@ -19,6 +19,9 @@ use crate::staged::{Change, Removal, StagedCommit};
 use crate::timers::TimerKey;
 use strandline_coordinator::{Now, RequestId, tombstone_batches};
 
+/// A partition with an offset.
+type Key = (Arc<str>, i32);
+
 impl GroupShard {
     pub(super) fn commit_offsets(
         &mut self,
@@ -106,8 +109,7 @@ impl GroupShard {
         // The same topic may come more than once.
         keys.sort_unstable();
         keys.dedup();
-        let records = tombstones(&request.group_id, &keys).unwrap_or_default();
-        if records.is_empty() {
+        if keys.is_empty() {
             effects.reply(id, reply(None, topics));
             return;
         }
@@ -116,16 +118,13 @@ impl GroupShard {
                 error: None,
                 topics,
             };
-            let reason = Removal::Requested { request: id, reply };
-            let group = Arc::clone(&group.classic.id);
-            context.stage(
-                records,
-                Change::RemoveOffsets {
-                    group,
-                    keys,
-                    reason,
-                },
-            );
+            let (before, last) = remove_all_but_last(group, context, &keys);
+            let reason = Removal::Requested {
+                request: id,
+                reply,
+                before: before.to_vec(),
+            };
+            remove_offsets(group, context, last, reason);
         });
     }
 
@@ -185,7 +184,7 @@ impl GroupShard {
                 .flat_map(|name| group.offsets.keys_of(name))
                 .collect();
             for keys in batches(group, &keys) {
-                remove_offsets(group, &mut context, keys, || Removal::TopicDeleted);
+                remove_offsets(group, &mut context, keys, Removal::TopicDeleted);
             }
         }
     }
@@ -201,12 +200,12 @@ impl GroupShard {
             let is_last = keys.len() == group.offsets.keys().count();
             let is_unused =
                 group.classic.state() == GroupState::Empty && group.classic.pending.is_empty();
-            if is_last && is_unused && batches(group, &keys).count() <= 1 {
+            if is_last && is_unused {
                 bury(group, &mut context, None);
                 continue;
             }
             for keys in batches(group, &keys) {
-                remove_offsets(group, &mut context, keys, || Removal::Expired);
+                remove_offsets(group, &mut context, keys, Removal::Expired);
             }
         }
     }
@@ -229,39 +228,51 @@ fn may_delete_offsets(group: Option<&ClassicGroup>) -> Result<(), GroupError> {
 }
 
 /// Offsets whose tombstones fit into one append.
-fn batches<'k>(
-    group: &Group,
-    keys: &'k [(Arc<str>, i32)],
-) -> impl Iterator<Item = &'k [(Arc<str>, i32)]> + use<'k> {
+fn batches<'k>(group: &Group, keys: &'k [Key]) -> impl Iterator<Item = &'k [Key]> + use<'k> {
     let group = group.classic.id.len();
     tombstone_batches(keys, move |(topic, _)| group + topic.len())
 }
 
-fn remove_offsets(
+fn remove_offsets(group: &Group, context: &mut Context<'_>, keys: &[Key], reason: Removal) {
+    let records = tombstones(&group.classic.id, keys);
+    let change = Change::RemoveOffsets {
+        group: Arc::clone(&group.classic.id),
+        keys: keys.to_vec(),
+        reason,
+    };
+    match records {
+        Ok(records) => {
+            context.stage(records, change);
+        }
+        Err(error) => {
+            tracing::error!(group = %group.classic.id, %error, "cannot write tombstones");
+            if let Some((request, reply)) = change.refuse(GroupError::UnknownServerError) {
+                context.effects.reply(request, reply);
+            }
+        }
+    }
+}
+
+/// Writes the tombstones that do not fit into the last append. Gives those, and what is left for it.
+fn remove_all_but_last<'k>(
     group: &Group,
     context: &mut Context<'_>,
-    keys: &[(Arc<str>, i32)],
-    reason: impl FnOnce() -> Removal,
-) {
-    match tombstones(&group.classic.id, keys) {
-        Ok(records) => {
-            let (group, keys) = (Arc::clone(&group.classic.id), keys.to_vec());
-            context.stage(
-                records,
-                Change::RemoveOffsets {
-                    group,
-                    keys,
-                    reason: reason(),
-                },
-            );
-        }
-        Err(error) => tracing::error!(group = %group.classic.id, %error, "cannot write tombstones"),
+    keys: &'k [Key],
+) -> (&'k [Key], &'k [Key]) {
+    let mut batches: Vec<_> = batches(group, keys).collect();
+    let last = batches.pop().unwrap_or_default();
+    for batch in batches {
+        remove_offsets(group, context, batch, Removal::InPart);
     }
+    keys.split_at(keys.len() - last.len())
 }
 
 /// Writes the tombstones of an Empty group, which is Dead meanwhile. False if there are none.
 fn bury(group: &mut Group, context: &mut Context<'_>, request: Option<RequestId>) -> bool {
-    let records = match group.tombstones() {
+    let keys = group.offsets.keys();
+    let keys: Vec<_> = keys.map(|(topic, p)| (Arc::clone(topic), p)).collect();
+    let (_, last) = remove_all_but_last(group, context, &keys);
+    let records = match group.tombstones(last) {
         Ok(records) => records,
         Err(error) => {
             tracing::error!(group = %group.classic.id, %error, "cannot write tombstones");
@@ -274,6 +285,7 @@ fn bury(group: &mut Group, context: &mut Context<'_>, request: Option<RequestId>
     group.classic.set_dead(true);
     let change = Change::RemoveGroup {
         group: Arc::clone(&group.classic.id),
+        keys: last.to_vec(),
         request,
     };
     context.stage(records, change);

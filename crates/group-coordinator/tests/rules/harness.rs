@@ -21,6 +21,9 @@ pub(crate) const SESSION_MS: i64 = 10_000;
 pub(crate) const REBALANCE_MS: i64 = 60_000;
 pub(crate) const DELAY_MS: i64 = 3_000;
 
+/// Less than any batch may have: around the keys and values there are a few bytes more.
+const MAX_APPEND_BYTES: usize = 800_000;
+
 pub(crate) struct Bench {
     pub(crate) shard: GroupShard,
     /// Wall time; a test may set it, as an operator does.
@@ -105,6 +108,9 @@ impl Bench {
                 is_marker || !append.batch.records().is_empty(),
                 "an append without records"
             );
+            let size = |r: &CoordinatorRecord| r.key.len() + r.value.as_ref().map_or(0, Bytes::len);
+            let bytes: usize = append.batch.records().iter().map(size).sum();
+            assert!(bytes < MAX_APPEND_BYTES, "nobody takes {bytes} bytes");
             if let Some(last) = self.appends.back() {
                 assert!(last.token < append.token, "tokens grow");
             }
