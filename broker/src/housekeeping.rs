@@ -40,6 +40,7 @@ pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i6
         broker.replicas.refresh_configs();
     }
     let (replicas, offset) = (Arc::clone(&broker.replicas), image.offset());
+    let followed = Arc::clone(&image);
     let count_of = |name: &str| {
         let topic = image.topics().by_name(name);
         topic.map_or(0, |t| {
@@ -73,8 +74,8 @@ pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i6
             _ => {}
         }
     }
+    broker.groups.on_applied(followed, &change.deleted);
     if !change.deleted.is_empty() {
-        broker.groups.on_topics_deleted(&change.deleted);
         for topic in &change.deleted {
             broker.metrics.topics.forget(topic);
         }

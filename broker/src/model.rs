@@ -13,6 +13,7 @@ mod check;
 mod client;
 mod clock_jumps;
 mod coverage;
+mod deleted_topics;
 mod ends;
 mod expected;
 mod history;

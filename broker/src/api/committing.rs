@@ -24,6 +24,11 @@ impl Committing {
         Self(context.broker.metadata.image())
     }
 
+    /// What the request is answered from.
+    pub(super) fn image(&self) -> &Image {
+        &self.0
+    }
+
     pub(super) fn exists(&self, topic: &str, partition: i32) -> bool {
         let topic = self.0.topics().by_name(topic);
         topic.is_some_and(|t| t.partition(partition).is_some())
@@ -59,11 +64,11 @@ impl Committing {
         }
         match outcome {
             Err(code) => *code,
-            Ok(errors) => errors
-                .get(&(topic.to_owned(), partition))
-                .copied()
-                .flatten()
-                .map_or(ErrorCode::None, of_error),
+            Ok(errors) => match errors.get(&(topic.to_owned(), partition)) {
+                Some(error) => error.map_or(ErrorCode::None, of_error),
+                // The topic was deleted while the request was on its way to the coordinator.
+                None => ErrorCode::UnknownTopicOrPartition,
+            },
         }
     }
 }

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use strandline_wire::messages as m;
 use strandline_wire::{ErrorCode, StrBytes};
 
-use crate::model::client::Patience;
 use crate::model::plan::Setup;
 use crate::model::world::World;
 
@@ -26,16 +25,8 @@ async fn world() -> World {
         local_retention_bytes: -1,
     })
     .await;
-    let patience = Patience::begin();
-    loop {
-        let request = m::FindCoordinatorRequest::default().with_key(text(GROUP));
-        let found: m::FindCoordinatorResponse = world.call(1, &request).await;
-        if found.error_code == 0 && describe(&world).await.error_code == 0 {
-            return world;
-        }
-        assert!(!patience.is_over(), "no coordinator");
-        tokio::task::yield_now().await;
-    }
+    world.wait_for_group_coordinator(GROUP).await;
+    world
 }
 
 async fn describe(world: &World) -> m::describe_groups_response::DescribedGroup {
