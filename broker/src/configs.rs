@@ -52,17 +52,16 @@ impl ConfigValidator for Validator {
         resource: &ConfigResource,
         overrides: &ConfigMap,
         configs: &ConfigsImage,
-    ) -> Result<(), RequestError> {
+    ) -> Result<ConfigMap, RequestError> {
         let broker = self.config.get();
         match resource.kind {
             ConfigResourceType::Topic => {
                 let previous = configs.get(resource).map(|map| &**map);
                 validate_topic_overrides(previous, overrides, &broker, kind(&resource.name))
-                    .map(|_| ())
+                    .map(|_| overrides.clone())
                     .map_err(|e| RequestError::InvalidConfig(texts(&e)))
             }
             _ => validate_broker_dynamic(overrides, &broker)
-                .map(|_| ())
                 .map_err(|e| RequestError::InvalidRequest(texts(&e))),
         }
     }

@@ -36,11 +36,9 @@ pub(crate) fn follow(broker: &Arc<Broker>, applied: watch::Sender<i64>, shutdown
 pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i64>) {
     let image = broker.metadata.image();
     let dynamic = configs::dynamic(&image, broker.node_id);
-    let is_other = *broker.config.get().dynamic() != dynamic;
-    if is_other {
-        broker.config.set_dynamic(&dynamic);
-    }
+    let is_other = broker.config.set_dynamic(dynamic);
     let (replicas, offset) = (Arc::clone(&broker.replicas), image.offset());
+    let followed = Arc::clone(&image);
     let count_of = |name: &str| {
         let topic = image.topics().by_name(name);
         topic.map_or(0, |t| {
@@ -80,8 +78,8 @@ pub(crate) async fn apply_image(broker: &Arc<Broker>, applied: &watch::Sender<i6
             _ => {}
         }
     }
+    broker.groups.on_applied(followed, &change.deleted);
     if !change.deleted.is_empty() {
-        broker.groups.on_topics_deleted(&change.deleted);
         for topic in &change.deleted {
             broker.metrics.topics.forget(topic);
         }

@@ -11,7 +11,9 @@
 
 mod check;
 mod client;
+mod clock_jumps;
 mod coverage;
+mod deleted_topics;
 mod ends;
 mod expected;
 mod history;

@@ -224,7 +224,7 @@ pub(crate) async fn open(
     refuse_orphaned_logs(&config)?;
     let metadata = Metadata::open(options).await?;
     let cluster_id = metadata.cluster_id().to_owned();
-    live.set_dynamic(&configs::dynamic(&metadata.image(), node_id));
+    live.set_dynamic(configs::dynamic(&metadata.image(), node_id));
     let io = pool("io", 4, 0)?;
     let cpu = pool("cpu", 2, 0)?;
     let (tier, (log_dirs, tail, broken)) = tokio::try_join!(

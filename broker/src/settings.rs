@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use strandline_config::{BrokerConfig, CompressionType, DynamicConfigs, ProduceCheck, TopicConfig};
 use strandline_group_coordinator::GroupConfig;
 use strandline_log::LogConfig;
@@ -16,6 +17,8 @@ use crate::coordinators::Patience;
 #[derive(Debug)]
 pub(crate) struct LiveConfig {
     current: ArcSwap<BrokerConfig>,
+    /// The dynamic settings as they are stored; `current` leaves out what is not allowed.
+    stored: Mutex<DynamicConfigs>,
 }
 
 fn size(n: i32) -> usize {
@@ -29,6 +32,7 @@ fn ms(n: i64) -> Duration {
 impl LiveConfig {
     pub(crate) fn new(config: BrokerConfig) -> Self {
         Self {
+            stored: Mutex::new(config.dynamic().clone()),
             current: ArcSwap::from_pointee(config),
         }
     }
@@ -38,13 +42,20 @@ impl LiveConfig {
         self.current.load_full()
     }
 
-    /// Puts dynamic settings in force; what is no longer allowed is left out and logged.
-    pub(crate) fn set_dynamic(&self, dynamic: &DynamicConfigs) {
-        let (next, errors) = self.current.load().with_dynamic(dynamic);
+    /// Puts dynamic settings in force; what is no longer allowed is left out and logged. False: they are
+    /// stored as they were, and nothing was done.
+    pub(crate) fn set_dynamic(&self, dynamic: DynamicConfigs) -> bool {
+        let mut stored = self.stored.lock();
+        if *stored == dynamic {
+            return false;
+        }
+        let (next, errors) = self.current.load().with_dynamic(&dynamic);
         for error in errors.iter() {
             tracing::warn!(%error, "a stored broker setting is not applied");
         }
         self.current.store(Arc::new(next));
+        *stored = dynamic;
+        true
     }
 
     pub(crate) fn socket_request_max_bytes(&self) -> u32 {
@@ -225,5 +236,41 @@ pub(crate) fn validate_options(topic: &TopicConfig, full_check: bool) -> Validat
             CheckDepth::HeaderOnly
         },
         allow_control: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use strandline_config::{Machine, Sources};
+
+    use super::*;
+
+    // D-42, D-43: a stored name that may no longer be set must not look like news in every image.
+    #[test]
+    fn dynamic_settings_are_put_in_force_when_they_change() {
+        let machine = Machine {
+            memory_bytes: 1 << 30,
+            disk_free_bytes: &|_| 1 << 30,
+            host_name: "localhost".to_owned(),
+            current_dir: PathBuf::from("/"),
+        };
+        let loaded = BrokerConfig::load(&Sources::default(), &machine).unwrap();
+        let live = LiveConfig::new(loaded.config);
+        let stored = |partitions: &str| DynamicConfigs {
+            cluster: BTreeMap::new(),
+            broker: BTreeMap::from([
+                ("max.connections".to_owned(), "9".to_owned()),
+                ("num.partitions".to_owned(), partitions.to_owned()),
+            ]),
+        };
+        assert!(!live.set_dynamic(DynamicConfigs::default()));
+        assert!(live.set_dynamic(stored("7")));
+        assert_eq!((live.max_connections().0, live.num_partitions()), (9, 1));
+        assert!(!live.set_dynamic(stored("7")));
+        assert!(live.set_dynamic(DynamicConfigs::default()));
+        assert_eq!(live.max_connections().0, usize::try_from(i32::MAX).unwrap());
     }
 }

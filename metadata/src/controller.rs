@@ -21,14 +21,16 @@ pub(crate) type Decision<T> = Result<(Vec<Record>, T), RequestError>;
 
 /// Knows the configs: their names, types, values and relations. The metadata only stores them.
 pub trait ConfigValidator: Send + Sync + std::fmt::Debug {
-    /// Checks the set of overrides that a resource would have (D-4, D-43, D-44). `configs` are the
-    /// current ones, for values that are inherited from the broker's dynamic configs.
+    /// Checks the set of overrides that a resource would have (D-4, D-43, D-44), and returns those of
+    /// them that are to be stored: what a tool writes back as it read it may be accepted and yet be no
+    /// override (D-42). `configs` are the current ones, for values that are inherited from the broker's
+    /// dynamic configs.
     fn validate(
         &self,
         resource: &ConfigResource,
         overrides: &ConfigMap,
         configs: &ConfigsImage,
-    ) -> Result<(), RequestError>;
+    ) -> Result<ConfigMap, RequestError>;
 
     /// The default of a config of type LIST, from which APPEND and SUBTRACT start if there is no
     /// override (D-41); `None` if the config is not a list.

@@ -19,7 +19,8 @@ use crate::record::{
 
 pub(crate) const CLUSTER: &str = "AAAAAAAAAAAAAAAAAAAAAQ";
 
-/// Knows `number` (a number), `list` (a list, default `delete`) and refuses `number` below 0.
+/// Knows `number` (a number), `list` (a list, default `delete`) and refuses `number` below 0. Takes
+/// `fixed`, which is never stored.
 #[derive(Debug)]
 pub(crate) struct Validator;
 
@@ -29,18 +30,20 @@ impl ConfigValidator for Validator {
         _resource: &ConfigResource,
         overrides: &ConfigMap,
         _configs: &ConfigsImage,
-    ) -> Result<(), RequestError> {
+    ) -> Result<ConfigMap, RequestError> {
         for (name, value) in overrides {
             let is_good = match name.as_str() {
                 "number" => value.parse::<i64>().is_ok_and(|number| number >= 0),
-                "list" => true,
+                "list" | "fixed" => true,
                 _ => false,
             };
             if !is_good {
                 return Err(RequestError::InvalidConfig(format!("{name}={value}")));
             }
         }
-        Ok(())
+        let mut stored = overrides.clone();
+        stored.remove("fixed");
+        Ok(stored)
     }
 
     fn list_default(&self, _resource: &ConfigResource, name: &str) -> Option<String> {

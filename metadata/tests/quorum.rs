@@ -26,7 +26,7 @@ impl ConfigValidator for Validator {
         _resource: &ConfigResource,
         overrides: &ConfigMap,
         _configs: &ConfigsImage,
-    ) -> Result<(), RequestError> {
+    ) -> Result<ConfigMap, RequestError> {
         for (name, value) in overrides {
             let known = match name.as_str() {
                 "retention.ms" => value.parse::<i64>().is_ok(),
@@ -37,7 +37,7 @@ impl ConfigValidator for Validator {
                 return Err(RequestError::InvalidConfig(format!("{name} = {value}")));
             }
         }
-        Ok(())
+        Ok(overrides.clone())
     }
 
     fn list_default(&self, _resource: &ConfigResource, name: &str) -> Option<String> {

@@ -1,5 +1,5 @@
-//! What the two requests that commit offsets share: which partitions reach the coordinator (G-50), and
-//! what each one is answered.
+//! What the requests that commit or delete offsets share: which partitions reach the coordinator (G-50),
+//! and what each one is answered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,12 @@ impl Committing {
         Self(context.broker.metadata.image())
     }
 
-    fn exists(&self, topic: &str, partition: i32) -> bool {
+    /// What the request is answered from.
+    pub(super) fn image(&self) -> &Image {
+        &self.0
+    }
+
+    pub(super) fn exists(&self, topic: &str, partition: i32) -> bool {
         let topic = self.0.topics().by_name(topic);
         topic.is_some_and(|t| t.partition(partition).is_some())
     }
@@ -59,11 +64,11 @@ impl Committing {
         }
         match outcome {
             Err(code) => *code,
-            Ok(errors) => errors
-                .get(&(topic.to_owned(), partition))
-                .copied()
-                .flatten()
-                .map_or(ErrorCode::None, of_error),
+            Ok(errors) => match errors.get(&(topic.to_owned(), partition)) {
+                Some(error) => error.map_or(ErrorCode::None, of_error),
+                // The topic was deleted while the request was on its way to the coordinator.
+                None => ErrorCode::UnknownTopicOrPartition,
+            },
         }
     }
 }

@@ -1,36 +1,43 @@
 //! DescribeGroups (15). Rules: G-80.
 
 use strandline_group_coordinator::{GroupDescription, GroupError};
-use strandline_wire::ErrorCode;
 use strandline_wire::messages::DescribeGroupsRequest;
 use strandline_wire::messages::describe_groups_response::{
     DescribeGroupsResponse, DescribedGroup, DescribedGroupMember,
 };
+use strandline_wire::{ErrorCode, StrBytes};
+use tokio::task::coop::consume_budget;
 
 use super::once::once;
 use super::{NO_AUTHORIZED_OPERATIONS, RequestContext, some_text, text};
 use crate::error_codes;
+
+/// The state of what is not there.
+const DEAD: StrBytes = StrBytes::from_static_str("Dead");
 
 pub(super) async fn handle(
     context: &RequestContext,
     request: DescribeGroupsRequest,
 ) -> DescribeGroupsResponse {
     let version = context.version();
-    let groups = once(&request.groups, |id| id.as_str()).map(|id| {
+    let mut groups = Vec::with_capacity(request.groups.len());
+    for id in once(&request.groups, |id| id.as_str()) {
+        // One request may name a million.
+        consume_budget().await;
         let out = DescribedGroup::default()
             .with_group_id(id.clone())
             .with_authorized_operations(NO_AUTHORIZED_OPERATIONS);
-        match context.broker.groups.describe(id) {
+        groups.push(match context.broker.groups.describe(id) {
             Ok(description) => described(version, out, description),
             Err(GroupError::GroupIdNotFound) if version >= 6 => out
                 .with_error_code(ErrorCode::GroupIdNotFound.code())
                 .with_error_message(some_text(format!("group {} not found", id.as_str())))
-                .with_group_state(text("Dead")),
-            Err(GroupError::GroupIdNotFound) => out.with_group_state(text("Dead")),
+                .with_group_state(DEAD),
+            Err(GroupError::GroupIdNotFound) => out.with_group_state(DEAD),
             Err(e) => out.with_error_code(error_codes::for_group(e).code()),
-        }
-    });
-    DescribeGroupsResponse::default().with_groups(groups.collect())
+        });
+    }
+    DescribeGroupsResponse::default().with_groups(groups)
 }
 
 fn described(version: i16, out: DescribedGroup, description: GroupDescription) -> DescribedGroup {

@@ -41,7 +41,7 @@ pub(super) async fn handle(
     let outcome = context
         .broker
         .groups
-        .submit(Request::OffsetCommit(commit))
+        .commit(Request::OffsetCommit(commit), committing.image(), None)
         .await;
     let outcome = match outcome {
         Ok(Reply::OffsetCommit(reply)) => Ok(committing::by_partition(reply.topics)),

@@ -98,7 +98,8 @@ async fn commit(
     };
     let guard = verify(context, request, producer).await?;
     let groups = &context.broker.groups;
-    let submitted = groups.submit_verified(Request::TxnOffsetCommit(commit), guard);
+    let commit = Request::TxnOffsetCommit(commit);
+    let submitted = groups.commit(commit, committing.image(), guard);
     match submitted.await {
         Ok(Reply::TxnOffsetCommit(reply)) => Ok(committing::by_partition(reply.topics)),
         Ok(_) => Err(ErrorCode::UnknownServerError),

@@ -5,13 +5,14 @@ mod load;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use strandline_coordinator::{AppendError, AppendToken, TransactionEnd};
+use arc_swap::ArcSwap;
+use strandline_coordinator::{AppendError, AppendToken, Now, TransactionEnd};
 use strandline_group_coordinator::{
     Effects, FetchedTopic, GroupConfig, GroupDescription, GroupError, GroupShard, ListGroupsFilter,
     ListedGroup, Loader, OffsetFetchQuery, Reply, Request,
 };
 use strandline_log::VerificationGuard;
-use strandline_metadata::Metadata;
+use strandline_metadata::{Image, Metadata};
 use strandline_types::TopicName;
 use uuid::Uuid;
 
@@ -33,17 +34,17 @@ impl Machine for GroupShard {
         Self::unload(self)
     }
 
-    fn on_tick(&mut self, now_ms: i64) -> Effects {
-        Self::on_tick(self, now_ms)
+    fn on_tick(&mut self, now: Now) -> Effects {
+        Self::on_tick(self, now)
     }
 
     fn on_append_result(
         &mut self,
         token: AppendToken,
         result: Result<(), AppendError>,
-        now_ms: i64,
+        now: Now,
     ) -> Effects {
-        Self::on_append_result(self, token, result, now_ms)
+        Self::on_append_result(self, token, result, now)
     }
 
     fn take_orders(&mut self) -> Vec<Infallible> {
@@ -58,6 +59,8 @@ pub(crate) struct GroupCoordinators {
     config: GroupConfig,
     surroundings: Surroundings,
     metadata: Metadata,
+    /// The newest image whose deletions the shards have been told of.
+    applied: ArcSwap<Image>,
     shards: Shards<GroupShard>,
 }
 
@@ -66,6 +69,7 @@ impl GroupCoordinators {
         Self {
             config,
             surroundings,
+            applied: ArcSwap::new(metadata.image()),
             metadata,
             shards: Shards::default(),
         }
@@ -74,14 +78,14 @@ impl GroupCoordinators {
     /// This broker leads a partition of `__consumer_offsets`; it is loaded in the background (G-71).
     pub(crate) fn on_elected(&self, partition: &Arc<Partition>, partition_count: i32) {
         // What is not there now is older than all that will be read, even if a topic of its name is
-        // created while that is read (G-61); later deletions come to `on_topics_deleted`.
+        // created while that is read (G-61); later deletions come to `on_applied`.
         let image = self.metadata.image();
         let start = move |shard: &Arc<Shard>, loader: Loader| {
             let mut gone = loader.topics_with_offsets();
             gone.retain(|topic| image.topics().by_name(topic).is_none());
             let gone: Vec<String> = gone.into_iter().collect();
-            shard.call(|machine, now_ms| machine.on_topics_deleted(&gone, now_ms));
-            shard.call(|machine, now_ms| machine.start(loader, now_ms));
+            shard.call(|machine, now| machine.on_topics_deleted(&gone, now));
+            shard.call(|machine, now| machine.start(loader, now));
         };
         let index = partition.id.partition;
         self.shards.elected(index, partition_count, || {
@@ -101,12 +105,16 @@ impl GroupCoordinators {
         self.shards.on_deleted();
     }
 
-    /// Forgets the committed offsets of topics that are gone (G-61).
-    pub(crate) fn on_topics_deleted(&self, names: &[TopicName]) {
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        for shard in self.shards.all() {
-            shard.call(|machine, now_ms| machine.on_topics_deleted(&names, now_ms));
+    /// The broker follows an image: forgets the committed offsets of the topics that are gone since the
+    /// one before, or have come again (G-61).
+    pub(crate) fn on_applied(&self, image: Arc<Image>, deleted: &[TopicName]) {
+        if !deleted.is_empty() {
+            let names: Vec<String> = deleted.iter().map(ToString::to_string).collect();
+            for shard in self.shards.all() {
+                shard.call(|machine, now| machine.on_topics_deleted(&names, now));
+            }
         }
+        self.applied.store(image);
     }
 
     /// The partition of `__consumer_offsets` that coordinates a group; `None` while the topic does
@@ -125,19 +133,36 @@ impl GroupCoordinators {
 
     /// Carries out a request that changes a group. Errors: the coordinator is elsewhere, or loads.
     pub(crate) async fn submit(&self, request: Request) -> Result<Reply, GroupError> {
-        self.submit_verified(request, None).await
+        let shard = self.shard(request.group_id())?;
+        let reply = shard.submit(None, |machine, id, now| machine.handle(id, request, now));
+        reply.await.ok_or(GroupError::NotCoordinator)
     }
 
-    /// The same for a request that writes a part of a transaction; `guard` is what the partition
-    /// gave when the transaction was verified (P-74).
-    pub(crate) async fn submit_verified(
+    /// The same for a request that commits offsets of topics as they are in `image`: a topic that has gone
+    /// since, or has come again, is not in the reply (G-61). `guard` is what the partition gave when the
+    /// transaction was verified that the request is a part of (P-74).
+    pub(crate) async fn commit(
         &self,
-        request: Request,
+        mut request: Request,
+        image: &Image,
         guard: Option<VerificationGuard>,
     ) -> Result<Reply, GroupError> {
         let shard = self.shard(request.group_id())?;
-        let reply = shard.submit(guard, |machine, id, now_ms| {
-            machine.handle(id, request, now_ms)
+        let reply = shard.submit(guard, |machine, id, now| {
+            // Here, since the deletion of a topic waits for this call or is in the image already. And
+            // who comes before the deletion of an older one was told would be taken for that one.
+            let (newest, applied) = (self.metadata.image(), self.applied.load());
+            let same = |name: &str| {
+                let id = image.topics().by_name(name).map(|t| t.id());
+                let is = |i: &Image| i.topics().by_name(name).map(|t| t.id()) == id;
+                is(&newest) && is(&applied)
+            };
+            match &mut request {
+                Request::OffsetCommit(commit) => commit.topics.retain(|t| same(&t.name)),
+                Request::TxnOffsetCommit(commit) => commit.topics.retain(|t| same(&t.name)),
+                _ => {}
+            }
+            machine.handle(id, request, now)
         });
         reply.await.ok_or(GroupError::NotCoordinator)
     }
@@ -173,6 +198,14 @@ impl GroupCoordinators {
     pub(crate) fn describe(&self, group_id: &str) -> Result<GroupDescription, GroupError> {
         self.shard(group_id)?
             .read(|machine| machine.describe_group(group_id))
+    }
+
+    /// Does what is due, on a clock that nobody waits for.
+    #[cfg(test)]
+    pub(crate) fn tick(&self) {
+        for shard in self.shards.all() {
+            shard.call(GroupShard::on_tick);
+        }
     }
 
     /// Lists the groups whose coordinator is here (G-81).

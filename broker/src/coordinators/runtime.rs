@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use strandline_coordinator::{
-    Append, AppendBatch, AppendError, AppendToken, CoordinatorRecord, Effects, Producer, RequestId,
+    Append, AppendBatch, AppendError, AppendToken, CoordinatorRecord, Effects, Now, Producer,
+    RequestId,
 };
 use strandline_env::{Clock, Pool, PoolError, Shutdown};
 use strandline_log::{AppendError as LogAppendError, VerificationGuard};
@@ -33,12 +34,12 @@ pub(super) trait Machine: fmt::Debug + Send + 'static {
 
     fn is_active(&self) -> bool;
     fn unload(&mut self) -> Effects<Self::Reply>;
-    fn on_tick(&mut self, now_ms: i64) -> Effects<Self::Reply>;
+    fn on_tick(&mut self, now: Now) -> Effects<Self::Reply>;
     fn on_append_result(
         &mut self,
         token: AppendToken,
         result: Result<(), AppendError>,
-        now_ms: i64,
+        now: Now,
     ) -> Effects<Self::Reply>;
     /// Orders of the calls before.
     fn take_orders(&mut self) -> Vec<Self::Order>;
@@ -60,6 +61,7 @@ struct State<M: Machine> {
     machine: M,
     waiting: HashMap<RequestId, oneshot::Sender<M::Reply>>,
     next_request: u64,
+    /// In monotonic time.
     next_deadline_ms: Option<i64>,
     /// Appends that are not committed yet, and until when they should be.
     in_flight: BTreeMap<AppendToken, Instant>,
@@ -177,7 +179,7 @@ impl<M: Machine> Runtime<M> {
                 self.deadline_changed.notified().await;
                 continue;
             };
-            let left = deadline - self.surroundings.clock.now_ms();
+            let left = deadline - self.surroundings.clock.monotonic_ms();
             let left = u64::try_from(left).unwrap_or(0);
             if left > 0 {
                 let sleep = tokio::time::sleep(Duration::from_millis(left));
@@ -196,17 +198,25 @@ impl<M: Machine> Runtime<M> {
         &self.handle
     }
 
+    fn now(&self) -> Now {
+        let clock = &self.surroundings.clock;
+        Now {
+            wall_ms: clock.now_ms(),
+            monotonic_ms: clock.monotonic_ms(),
+        }
+    }
+
     /// Looks at the machine.
     pub(super) fn read<T>(&self, look: impl FnOnce(&M) -> T) -> T {
         look(&self.state.lock().machine)
     }
 
     /// Calls the machine and carries out what it says.
-    pub(super) fn call(self: &Arc<Self>, call: impl FnOnce(&mut M, i64) -> Effects<M::Reply>) {
-        let now_ms = self.surroundings.clock.now_ms();
+    pub(super) fn call(self: &Arc<Self>, call: impl FnOnce(&mut M, Now) -> Effects<M::Reply>) {
+        let now = self.now();
         let (in_flight, orders) = {
             let mut state = self.state.lock();
-            let effects = call(&mut state.machine, now_ms);
+            let effects = call(&mut state.machine, now);
             self.carry_out(&mut state, effects, None)
         };
         self.follow(in_flight, orders);
@@ -217,15 +227,15 @@ impl<M: Machine> Runtime<M> {
     pub(super) async fn submit(
         self: &Arc<Self>,
         guard: Option<VerificationGuard>,
-        call: impl FnOnce(&mut M, RequestId, i64) -> Effects<M::Reply>,
+        call: impl FnOnce(&mut M, RequestId, Now) -> Effects<M::Reply>,
     ) -> Option<M::Reply> {
         let (sender, receiver) = oneshot::channel();
-        let now_ms = self.surroundings.clock.now_ms();
+        let now = self.now();
         let (in_flight, orders) = {
             let mut state = self.state.lock();
             let id = RequestId(state.next_request);
             state.next_request += 1;
-            let effects = call(&mut state.machine, id, now_ms);
+            let effects = call(&mut state.machine, id, now);
             state.waiting.insert(id, sender);
             self.carry_out(&mut state, effects, guard)
         };
@@ -338,7 +348,7 @@ impl<M: Machine> Runtime<M> {
     /// Tells the machine what became of an append, unless it was told before.
     fn report(self: &Arc<Self>, token: AppendToken, result: Result<(), AppendError>) {
         if self.state.lock().in_flight.remove(&token).is_some() {
-            self.call(|machine, now_ms| machine.on_append_result(token, result, now_ms));
+            self.call(|machine, now| machine.on_append_result(token, result, now));
         }
     }
 

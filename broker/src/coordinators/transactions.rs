@@ -9,7 +9,7 @@ mod patient;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use strandline_coordinator::{AppendError, AppendToken, Producer};
+use strandline_coordinator::{AppendError, AppendToken, Now, Producer};
 use strandline_metadata::Metadata;
 use strandline_transaction_coordinator::{
     AddPartitionsRequest, Effects, EndTxnRequest, InitProducerIdRequest, ListedTransaction, Loader,
@@ -42,17 +42,17 @@ impl Machine for TransactionShard {
         Self::unload(self)
     }
 
-    fn on_tick(&mut self, now_ms: i64) -> Effects {
-        Self::on_tick(self, now_ms)
+    fn on_tick(&mut self, now: Now) -> Effects {
+        Self::on_tick(self, now)
     }
 
     fn on_append_result(
         &mut self,
         token: AppendToken,
         result: Result<(), AppendError>,
-        now_ms: i64,
+        now: Now,
     ) -> Effects {
-        Self::on_append_result(self, token, result, now_ms)
+        Self::on_append_result(self, token, result, now)
     }
 
     fn take_orders(&mut self) -> Vec<Order> {
@@ -111,7 +111,7 @@ impl TransactionCoordinators {
         };
         let start = |shard: &Arc<Shard>, loader: Loader| {
             let epoch = shard.partition.leader_epoch();
-            shard.call(|machine, now_ms| machine.start(loader, epoch, now_ms));
+            shard.call(|machine, now| machine.start(loader, epoch, now));
         };
         let config = TransactionConfig {
             value_version: self.value_version(),
@@ -168,8 +168,8 @@ impl TransactionCoordinators {
         } else {
             None
         };
-        let reply = shard.submit(None, |machine, id, now_ms| {
-            machine.handle(id, request, fresh, now_ms)
+        let reply = shard.submit(None, |machine, id, now| {
+            machine.handle(id, request, fresh, now)
         });
         reply.await.ok_or(TransactionError::NotCoordinator)
     }

@@ -72,6 +72,22 @@ fn wire_id(which: usize) -> m::TransactionalId {
 }
 
 impl World {
+    /// The first answers are that it is not there yet, or that it is being loaded.
+    pub(super) async fn wait_for_group_coordinator(&self, group: &str) {
+        let patience = Patience::begin();
+        loop {
+            let request = m::FindCoordinatorRequest::default().with_key(text(group));
+            let found: m::FindCoordinatorResponse = self.call(1, &request).await;
+            let request = m::DescribeGroupsRequest::default().with_groups(vec![text(group).into()]);
+            let described: m::DescribeGroupsResponse = self.call(0, &request).await;
+            if (found.error_code, described.groups[0].error_code) == (0, 0) {
+                return;
+            }
+            assert!(!patience.is_over(), "no coordinator");
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Creates the topics, and waits for the coordinator of transactions.
     pub(super) async fn prepare(&self, setup: &Setup) {
         let of = |at: usize, pairs: &[(&str, String)]| {

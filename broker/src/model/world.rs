@@ -169,7 +169,18 @@ impl World {
     /// Moves the time on; what is due then is done.
     pub(super) fn advance(&self, ms: u64) {
         self.hands.advance(Duration::from_millis(ms));
+        self.tick();
+    }
+
+    /// Sets the wall clock alone, as an operator does.
+    pub(super) fn set_wall_ms(&self, now_ms: i64) {
+        self.hands.set_wall_ms(now_ms);
+        self.tick();
+    }
+
+    fn tick(&self) {
         self.broker().transactions.tick();
+        self.broker().groups.tick();
     }
 
     /// Waits until the coordinator has done what it was told.

@@ -1,8 +1,9 @@
 //! One client connection: frames in, responses out in request order.
 //!
 //! Rules: W-1, W-5, W-6, W-7, W-8, W-10. A produce request is validated and appended when it is
-//! read, so that several are in flight; every other request starts when the responses before it
-//! are out, as in Kafka. Both halves live in one task.
+//! read, so that several are in flight; every other request starts when the answers to those before it
+//! are known. In Kafka it starts when they are sent; here they may leave together with its own.
+//! Both halves live in one task.
 
 use std::future::Future;
 use std::io;
@@ -39,7 +40,7 @@ const COALESCE_BYTES: usize = 256 << 10;
 pub(crate) enum Slot {
     /// The answer is known.
     Ready(Outcome),
-    /// The answer needs time; polled only when the responses before it are out.
+    /// The answer needs time; polled only when the answers before it are known.
     Pending(Pin<Box<dyn Future<Output = Outcome> + Send>>),
 }
 
@@ -107,8 +108,9 @@ pub(crate) async fn serve(socket: TcpStream, client: ClientConnection, broker: A
     }
 }
 
-/// Polls both halves in one task. When the client has closed its side, the responses that are
-/// due still go out.
+/// Polls both halves in one task. When nothing more can be read, because the client has closed its side or
+/// sent what is not served, the responses to what it sent before still go out: a batch that was
+/// appended must not look lost. A client that takes nothing of them is cut off as ever.
 async fn run_both(
     read: impl Future<Output = End>,
     write: impl Future<Output = Result<(), End>>,
@@ -120,7 +122,7 @@ async fn run_both(
         if read_end.is_none()
             && let Poll::Ready(end) = read.as_mut().poll(cx)
         {
-            if !matches!(end, End::ClosedByClient) {
+            if matches!(end, End::Io(_)) {
                 return Poll::Ready(end);
             }
             read_end = Some(end);

@@ -1,6 +1,6 @@
 //! A broker process of a test's own, and a client that speaks any version of any API.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -161,6 +161,24 @@ impl Broker {
     }
 }
 
+/// A request as it goes over the wire, with its length in front.
+pub(crate) fn frame(key: i16, version: i16, header_version: i16, body: &[u8]) -> Bytes {
+    let mut frame = BytesMut::new();
+    frame.put_i32(0);
+    frame.put_i16(key);
+    frame.put_i16(version);
+    frame.put_i32(77);
+    frame.put_i16(4);
+    frame.put_slice(b"test");
+    if header_version >= 2 {
+        frame.put_u8(0);
+    }
+    frame.put_slice(body);
+    let length = frame.len() as u32 - 4;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    frame.freeze()
+}
+
 /// Reads the address from what the broker says when it is ready.
 fn port_of(process: &mut Child) -> u16 {
     let mut said = String::new();
@@ -209,23 +227,30 @@ impl Connection {
     }
 
     fn send(&mut self, key: i16, version: i16, header_version: i16, body: &[u8]) {
-        let mut frame = BytesMut::new();
-        frame.put_i16(key);
-        frame.put_i16(version);
-        frame.put_i32(77);
-        frame.put_i16(4);
-        frame.put_slice(b"test");
-        if header_version >= 2 {
-            frame.put_u8(0);
-        }
-        frame.put_slice(body);
-        self.socket
-            .write_all(&(frame.len() as u32).to_be_bytes())
-            .unwrap();
-        self.socket.write_all(&frame).unwrap();
+        self.send_bytes(&frame(key, version, header_version, body));
     }
 
-    fn receive<A: Decodable>(&mut self, version: i16, header_version: i16) -> A {
+    /// Sends bytes as they are, in one write.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).unwrap();
+    }
+
+    /// Whether there is somebody to send a byte to; it need not be read.
+    pub(crate) fn takes_a_byte(&mut self) -> bool {
+        self.socket.set_nonblocking(true).unwrap();
+        let written = self.socket.write(&[0]);
+        self.socket.set_nonblocking(false).unwrap();
+        written.map_or_else(|e| e.kind() == ErrorKind::WouldBlock, |n| n == 1)
+    }
+
+    /// What comes until the broker closes.
+    pub(crate) fn rest(mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        self.socket.read_to_end(&mut rest).unwrap();
+        rest
+    }
+
+    pub(crate) fn receive<A: Decodable>(&mut self, version: i16, header_version: i16) -> A {
         let mut length = [0; 4];
         self.socket.read_exact(&mut length).unwrap();
         let mut frame = vec![0; u32::from_be_bytes(length) as usize];

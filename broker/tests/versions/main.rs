@@ -7,7 +7,11 @@
     reason = "a test fails by panicking"
 )]
 
+mod broker_configs;
 mod client;
+mod endings;
+mod many_groups;
+mod offset_delete;
 mod transaction_ends;
 mod transactions;
 
@@ -16,7 +20,7 @@ use client::{Broker, text, topic_name};
 use strandline_records::{BatchBuilder, Compression, Records, records};
 use strandline_types::TimestampType;
 use strandline_wire::messages as m;
-use strandline_wire::served_apis;
+use strandline_wire::{StrBytes, served_apis};
 
 fn versions(name: &str) -> std::ops::RangeInclusive<i16> {
     let api = served_apis().iter().find(|a| a.name == name).unwrap();
@@ -89,6 +93,10 @@ fn produce(broker: &Broker, version: i16, name: &str, records: Bytes) -> (i16, i
 }
 
 fn fetch(broker: &Broker, version: i16, name: &str, offset: i64) -> m::FetchResponse {
+    broker.call(version, &fetch_request(broker, version, name, offset))
+}
+
+fn fetch_request(broker: &Broker, version: i16, name: &str, offset: i64) -> m::FetchRequest {
     let partition = m::fetch_request::FetchPartition::default()
         .with_partition(0)
         .with_fetch_offset(offset)
@@ -112,7 +120,7 @@ fn fetch(broker: &Broker, version: i16, name: &str, offset: i64) -> m::FetchResp
     if version >= 7 {
         request.session_epoch = -1;
     }
-    broker.call(version, &request)
+    request
 }
 
 fn read_batches(mut bytes: Bytes) -> Vec<Records> {
@@ -718,6 +726,22 @@ fn groups() {
 
 /// A whole life of a group with one member, in the versions that go with a version of JoinGroup.
 fn one_member_group(broker: &Broker, version: i16, group: &str) {
+    let member = only_member(broker, version, group);
+    let leave_version = version.min(5);
+    let mut leave = m::LeaveGroupRequest::default().with_group_id(text(group).into());
+    if leave_version >= 3 {
+        let who = m::leave_group_request::MemberIdentity::default().with_member_id(member);
+        leave.members = vec![who];
+    } else {
+        leave.member_id = member;
+    }
+    let left: m::LeaveGroupResponse = broker.call(leave_version, &leave);
+    assert_eq!(left.error_code, 0);
+    assert!(left.members.iter().all(|m| m.error_code == 0));
+}
+
+/// Makes a group stable; gives the id of its member.
+fn only_member(broker: &Broker, version: i16, group: &str) -> StrBytes {
     let join = |member: &str| {
         let protocol = m::join_group_request::JoinGroupRequestProtocol::default()
             .with_name(text("range"))
@@ -773,15 +797,5 @@ fn one_member_group(broker: &Broker, version: i16, group: &str) {
             .error_code
     };
     assert_eq!((beat(1), beat(7)), (0, 22));
-    let leave_version = version.min(5);
-    let mut leave = m::LeaveGroupRequest::default().with_group_id(text(group).into());
-    if leave_version >= 3 {
-        let who = m::leave_group_request::MemberIdentity::default().with_member_id(member);
-        leave.members = vec![who];
-    } else {
-        leave.member_id = member;
-    }
-    let left: m::LeaveGroupResponse = broker.call(leave_version, &leave);
-    assert_eq!(left.error_code, 0);
-    assert!(left.members.iter().all(|m| m.error_code == 0));
+    member
 }

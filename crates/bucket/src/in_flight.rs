@@ -12,8 +12,9 @@ use tokio::time::Instant;
 
 /// As many are always allowed: one that hangs must not keep all others.
 const LEAST: usize = 2;
-/// Smaller ones are quick on any line, and say nothing about it.
+/// Smaller ones are quick on any line, and say little about it: so many say as much as a larger one.
 const TELLING_BYTES: u64 = 64 << 10;
+const SMALL_ONES: u32 = 16;
 /// A request is quick within this part of its time limit.
 const QUICK_PART: u32 = 4;
 
@@ -31,6 +32,8 @@ struct State {
     /// Permits out there that are not to come back.
     surplus: usize,
     halved: Option<Instant>,
+    /// Small requests that were quick since the number changed.
+    small: u32,
 }
 
 /// A request's place among those in flight.
@@ -48,6 +51,7 @@ impl InFlight {
             limit: most,
             surplus: 0,
             halved: None,
+            small: 0,
         };
         Self {
             permits: Semaphore::new(most),
@@ -77,11 +81,16 @@ impl InFlight {
 impl Place<'_> {
     /// The request moved `bytes` within the time limit.
     pub(crate) fn succeeded(self, bytes: u64, time_limit: Duration) {
-        if bytes < TELLING_BYTES || self.began.elapsed() > time_limit / QUICK_PART {
+        if self.began.elapsed() > time_limit / QUICK_PART {
             return;
         }
         let mut state = self.of.state.lock();
         if state.limit < self.of.most {
+            state.small += 1;
+            if bytes < TELLING_BYTES && state.small < SMALL_ONES {
+                return;
+            }
+            state.small = 0;
             state.limit += 1;
             if state.surplus > 0 {
                 state.surplus -= 1;
@@ -169,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn quick_ones_bring_it_back_and_small_or_slow_ones_do_not() {
+    async fn quick_ones_bring_it_back_and_slow_ones_do_not() {
         let all = InFlight::new(4);
         all.place().await.was_too_much();
         assert_eq!(places(&all).await, 2);
@@ -178,8 +187,11 @@ mod tests {
         tokio::time::advance(LIMIT / 2).await;
         slow.succeeded(LARGE, LIMIT);
         assert_eq!(places(&all).await, 2);
-        for want in [3, 4, 4] {
-            all.place().await.succeeded(LARGE, LIMIT);
+        all.place().await.succeeded(LARGE, LIMIT);
+        assert_eq!((all.limit(), places(&all).await), (3, 3));
+        for small in 1..=SMALL_ONES * 2 {
+            all.place().await.succeeded(100, LIMIT);
+            let want = if small < SMALL_ONES { 3 } else { 4 };
             assert_eq!((all.limit(), places(&all).await), (want, want));
         }
     }

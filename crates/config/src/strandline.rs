@@ -41,7 +41,7 @@ settings! {
     "Form of the log lines."
     log_format: LogLineFormat = one_of("strandline.log.format", "human", &["human", "json"]);
     "Least level of the log lines that are written, or a filter such as `info,strandline_tiering=debug`."
-    log_level: String = string("strandline.log.level", "info").check("a level (error, warn, info, debug, trace) or a filter `level,target=level,…`", is_log_filter);
+    log_level: String = string("strandline.log.level", "info").check("a level (off, error, warn, info, debug, trace) or a filter `level,target=level,…`", is_log_filter);
 }
 
 fn is_filled(text: &str) -> bool {

@@ -95,7 +95,7 @@ settings! {
     min_cleanable_dirty_ratio: f64 = fraction("min.cleanable.dirty.ratio", "0.5", 0.0, 1.0).inherits(&[same("log.cleaner.min.cleanable.ratio")]);
     "Shortest time that a record stays out of compaction, in ms."
     min_compaction_lag_ms: i64 = long("min.compaction.lag.ms", "0").at_least(0).inherits(&[same("log.cleaner.min.compaction.lag.ms")]);
-    "In-sync replicas without which acks=all is refused."
+    "In-sync replicas without which acks=all is refused. More than a topic has replicas count as those: with one broker that is one, and nothing is refused."
     min_insync_replicas: i32 = int("min.insync.replicas", "1").at_least(1).inherits(&[same("min.insync.replicas")]);
     "Accepted; disk space is reserved ahead of the writes either way."
     preallocate: bool = boolean("preallocate", "false").inherits(&[same("log.preallocate")]);

@@ -125,7 +125,7 @@ pub struct Effects<R> {
     pub replies: Vec<(RequestId, R)>,
     /// Appends, in token order.
     pub appends: Vec<Append>,
-    /// When `on_tick` must be called at the latest, in ms since the Unix epoch; it replaces what
+    /// When `on_tick` must be called at the latest, in monotonic time ([`crate::Now`]); it replaces what
     /// earlier calls said. `None`: no deadline is pending.
     pub next_deadline_ms: Option<i64>,
 }

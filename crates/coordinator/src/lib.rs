@@ -18,6 +18,6 @@ pub use effect::{
     TransactionEnd,
 };
 pub use partition::partition_for_key;
-pub use timers::Timers;
+pub use timers::{Now, Timers};
 pub use tombstones::tombstone_batches;
 pub use wire::{Reader, RecordError, Writer};

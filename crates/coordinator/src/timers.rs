@@ -1,12 +1,23 @@
-//! Deadlines of a shard: one per key, kept in order of time.
+//! Deadlines of a shard: one per key, kept in order of time, and the two times of a call into it.
 //!
 //! Rules: G-3, G-5, G-32, G-41, G-60, T-50, T-51.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All deadlines of a shard.
+/// What time it is for one call into a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// Wall time in ms since the Unix epoch: for what is stored, and for what is compared with that. It may
+    /// jump, also backwards.
+    pub wall_ms: i64,
+    /// Time in ms since some moment: for deadlines. It goes on as time does, whatever is done to the clock.
+    pub monotonic_ms: i64,
+}
+
+/// All deadlines of a shard, in monotonic time.
 #[derive(Debug)]
 pub struct Timers<K> {
+    now_ms: i64,
     by_time: BTreeSet<(i64, K)>,
     by_key: BTreeMap<K, i64>,
 }
@@ -14,6 +25,7 @@ pub struct Timers<K> {
 impl<K> Default for Timers<K> {
     fn default() -> Self {
         Self {
+            now_ms: 0,
             by_time: BTreeSet::new(),
             by_key: BTreeMap::new(),
         }
@@ -21,10 +33,15 @@ impl<K> Default for Timers<K> {
 }
 
 impl<K: Ord + Clone> Timers<K> {
-    /// Sets the key's only deadline to `now_ms + delay_ms`, always in the future: so a tick that
+    /// A call into the shard begins. Those that wait for each other may come with times out of order.
+    pub fn advance_to(&mut self, monotonic_ms: i64) {
+        self.now_ms = self.now_ms.max(monotonic_ms);
+    }
+
+    /// Sets the key's only deadline to `delay_ms` from now, always in the future: so a tick that
     /// sets timers while it works through the due ones comes to an end.
-    pub fn set(&mut self, key: K, now_ms: i64, delay_ms: i64) {
-        let deadline = now_ms.saturating_add(delay_ms.max(1));
+    pub fn set(&mut self, key: K, delay_ms: i64) {
+        let deadline = self.now_ms.saturating_add(delay_ms.max(1));
         if let Some(old) = self.by_key.insert(key.clone(), deadline) {
             if old == deadline {
                 return;
@@ -42,8 +59,8 @@ impl<K: Ord + Clone> Timers<K> {
     }
 
     /// Takes the earliest deadline that is due.
-    pub fn pop_due(&mut self, now_ms: i64) -> Option<K> {
-        if self.by_time.first()?.0 > now_ms {
+    pub fn pop_due(&mut self) -> Option<K> {
+        if self.by_time.first()?.0 > self.now_ms {
             return None;
         }
         let (_, key) = self.by_time.pop_first()?;
@@ -84,29 +101,34 @@ mod tests {
     #[test]
     fn each_key_has_one_deadline() {
         let mut timers = Timers::default();
-        timers.set(join("a"), 0, 100);
-        timers.set(join("a"), 0, 50);
-        timers.set(join("b"), 0, 70);
+        timers.set(join("a"), 100);
+        timers.set(join("a"), 50);
+        timers.set(join("b"), 70);
         assert_eq!(timers.next_deadline_ms(), Some(50));
-        assert_eq!(timers.pop_due(49), None);
-        assert_eq!(timers.pop_due(100), Some(join("a")));
-        assert_eq!(timers.pop_due(100), Some(join("b")));
-        assert_eq!(timers.pop_due(100), None);
+        timers.advance_to(49);
+        assert_eq!(timers.pop_due(), None);
+        timers.advance_to(100);
+        timers.advance_to(49);
+        assert_eq!(timers.pop_due(), Some(join("a")));
+        assert_eq!(timers.pop_due(), Some(join("b")));
+        assert_eq!(timers.pop_due(), None);
         assert_eq!(timers.next_deadline_ms(), None);
     }
 
     #[test]
     fn a_timer_set_while_ticking_waits_for_the_next_tick() {
         let mut timers = Timers::default();
-        timers.set(join("a"), 10, 0);
-        assert_eq!(timers.pop_due(10), None);
-        assert_eq!(timers.pop_due(11), Some(join("a")));
+        timers.advance_to(10);
+        timers.set(join("a"), 0);
+        assert_eq!(timers.pop_due(), None);
+        timers.advance_to(11);
+        assert_eq!(timers.pop_due(), Some(join("a")));
     }
 
     #[test]
     fn cancelled_deadlines_are_gone() {
         let mut timers = Timers::default();
-        timers.set(join("a"), 0, 100);
+        timers.set(join("a"), 100);
         timers.cancel(&join("a"));
         assert!(!timers.is_set(&join("a")));
         assert_eq!(timers.next_deadline_ms(), None);

@@ -16,6 +16,7 @@ use strandline_coordinator::{AppendToken, CoordinatorRecord, RequestId};
 
 /// Borrowed from the shard for one call, beside the groups.
 pub(crate) struct Context<'a> {
+    /// Wall time: what is stored carries it. The timers know their own.
     pub(crate) now_ms: i64,
     pub(crate) config: &'a GroupConfig,
     pub(crate) timers: &'a mut Timers,
@@ -44,7 +45,7 @@ impl Context<'_> {
     }
 
     pub(crate) fn set_timer(&mut self, key: TimerKey, delay_ms: i64) {
-        self.timers.set(key, self.now_ms, delay_ms);
+        self.timers.set(key, delay_ms);
     }
 
     /// Starts the member's session anew (G-40).

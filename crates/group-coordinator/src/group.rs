@@ -34,14 +34,12 @@ impl Group {
         self.classic.is_vacant() && self.offsets.is_empty()
     }
 
-    /// Tombstones of all that the log has of it.
-    pub(crate) fn tombstones(&self) -> Result<Vec<CoordinatorRecord>, RecordError> {
-        let keys: Vec<_> = self
-            .offsets
-            .keys()
-            .map(|(topic, partition)| (Arc::clone(topic), partition))
-            .collect();
-        let mut records = tombstones(&self.classic.id, &keys)?;
+    /// Tombstones of all that the log has of it when `keys` are the only offsets left.
+    pub(crate) fn tombstones(
+        &self,
+        keys: &[(Arc<str>, i32)],
+    ) -> Result<Vec<CoordinatorRecord>, RecordError> {
+        let mut records = tombstones(&self.classic.id, keys)?;
         if self.classic.has_record {
             let key = RecordKey::encode_group(&self.classic.id)?;
             records.push(CoordinatorRecord { key, value: None });

@@ -201,6 +201,24 @@ impl GroupOffsets {
             .flat_map(|(topic, slots)| slots.keys().map(move |p| (topic, *p)))
     }
 
+    /// The same for one partition.
+    pub(crate) fn key(&self, topic: &str, partition: i32) -> Option<(Arc<str>, i32)> {
+        let (topic, slots) = self.topics.get_key_value(topic)?;
+        let partition = slots.contains_key(&partition).then_some(partition)?;
+        Some((Arc::clone(topic), partition))
+    }
+
+    /// Something of what stands in the log before `at` is still there.
+    pub(crate) fn has_older(&self, topic: &str, partition: i32, at: AppendToken) -> bool {
+        self.slot(topic, partition).is_some_and(|slot| {
+            let mut pending = slot.pending.keys();
+            slot.committed
+                .as_ref()
+                .is_some_and(|(known, _)| *known < at)
+                || pending.any(|(_, known)| *known < at)
+        })
+    }
+
     /// The same for one topic.
     pub(crate) fn keys_of(&self, topic: &str) -> Vec<(Arc<str>, i32)> {
         let slots = self.topics.get_key_value(topic);

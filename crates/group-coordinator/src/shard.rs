@@ -27,7 +27,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::staged::Staged;
 use crate::timers::{TimerKey, Timers};
-use strandline_coordinator::{AppendError, AppendToken, RequestId};
+use strandline_coordinator::{AppendError, AppendToken, Now, RequestId};
 
 /// The longest text that the record formats can hold, in bytes.
 const MAX_TEXT_BYTES: usize = i16::MAX as usize;
@@ -42,7 +42,8 @@ enum Phase {
 /// The coordinator of the groups of one partition.
 ///
 /// Every `&mut` call returns [`Effects`] that the caller must carry out completely. Time never
-/// comes from anywhere but the `now_ms` parameters (ms since the Unix epoch).
+/// comes from anywhere but the parameters: deadlines follow the monotonic one, and what is called
+/// `now_ms` inside is the wall time.
 pub struct GroupShard {
     phase: Phase,
     config: GroupConfig,
@@ -85,7 +86,8 @@ impl GroupShard {
 
     /// Takes over with what was loaded, but for the offsets of topics that were deleted meanwhile
     /// (G-61); every member gets a fresh session timeout (G-71).
-    pub fn start(&mut self, loader: Loader, now_ms: i64) -> Effects {
+    pub fn start(&mut self, loader: Loader, now: Now) -> Effects {
+        let now_ms = self.begin(now);
         let deleted = std::mem::take(&mut self.deleted_while_loading);
         let deleted: Vec<String> = deleted.into_iter().collect();
         let mut effects = self.unload();
@@ -95,7 +97,6 @@ impl GroupShard {
         self.find_open_transactions();
         self.timers.set(
             TimerKey::OffsetExpiry,
-            now_ms,
             self.config.offsets_retention_check_interval_ms,
         );
         let (groups, mut context) = self.split(now_ms, &mut effects);
@@ -153,7 +154,8 @@ impl GroupShard {
     }
 
     /// A request has arrived. Its answer is in the effects of this call or of a later one, once.
-    pub fn handle(&mut self, id: RequestId, request: Request, now_ms: i64) -> Effects {
+    pub fn handle(&mut self, id: RequestId, request: Request, now: Now) -> Effects {
+        let now_ms = self.begin(now);
         let mut effects = Effects::default();
         match self.gate(&request) {
             Some(reply) => effects.reply(id, reply),
@@ -168,8 +170,9 @@ impl GroupShard {
         &mut self,
         token: AppendToken,
         result: Result<(), AppendError>,
-        now_ms: i64,
+        now: Now,
     ) -> Effects {
+        let now_ms = self.begin(now);
         let mut effects = Effects::default();
         self.staged.resolve(token, result);
         while let Some((token, change, result)) = self.staged.pop_resolved() {
@@ -179,9 +182,10 @@ impl GroupShard {
     }
 
     /// Time has passed: works through every deadline that is due.
-    pub fn on_tick(&mut self, now_ms: i64) -> Effects {
+    pub fn on_tick(&mut self, now: Now) -> Effects {
+        let now_ms = self.begin(now);
         let mut effects = Effects::default();
-        while let Some(key) = self.timers.pop_due(now_ms) {
+        while let Some(key) = self.timers.pop_due() {
             match key {
                 TimerKey::Join(id) => {
                     self.with_group(&id, now_ms, &mut effects, |group, context| {
@@ -257,6 +261,12 @@ impl GroupShard {
             Request::OffsetDelete(request) => self.delete_offsets(id, request, now_ms, effects),
             Request::DeleteGroup(request) => self.delete_group(id, &request, now_ms, effects),
         }
+    }
+
+    /// A call begins: the timers learn the time. Gives the wall time.
+    fn begin(&mut self, now: Now) -> i64 {
+        self.timers.advance_to(now.monotonic_ms);
+        now.wall_ms
     }
 
     fn split<'a>(

@@ -54,9 +54,10 @@ pub(crate) enum Change {
         keys: Vec<(Arc<str>, i32)>,
         reason: Removal,
     },
-    /// Tombstones of a group and of all its offsets; `request` is that of DeleteGroups.
+    /// Tombstones of a group and of the last of its offsets, `keys`; `request` is that of DeleteGroups.
     RemoveGroup {
         group: Arc<str>,
+        keys: Vec<(Arc<str>, i32)>,
         request: Option<RequestId>,
     },
 }
@@ -68,10 +69,14 @@ pub(crate) enum Removal {
     Expired,
     /// G-61: they must go even if the tombstones could not be written.
     TopicDeleted,
-    /// G-59.
+    /// G-59: those before the last ones of a request, or of a group that goes. What comes last looks
+    /// whether they are gone.
+    InPart,
+    /// G-59: the last ones of a request, and those before them.
     Requested {
         request: RequestId,
         reply: OffsetDeleteReply,
+        before: Vec<(Arc<str>, i32)>,
     },
 }
 

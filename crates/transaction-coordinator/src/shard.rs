@@ -9,7 +9,7 @@ mod scan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use strandline_coordinator::{AppendToken, Producer, RequestId, Timers};
+use strandline_coordinator::{AppendToken, Now, Producer, RequestId, Timers};
 use strandline_types::{ProducerId, TopicPartition};
 
 use crate::config::TransactionConfig;
@@ -75,8 +75,8 @@ enum Change {
 /// The coordinator of the transactional ids of one partition.
 ///
 /// Every `&mut` call returns [`Effects`] that the caller must carry out completely; after each call
-/// it takes the orders, too. Time never comes from anywhere but the `now_ms` parameters (ms since
-/// the Unix epoch).
+/// it takes the orders, too. Time never comes from anywhere but the parameters: deadlines follow the
+/// monotonic one, and what is called `now_ms` inside is the wall time.
 #[derive(Debug)]
 pub struct TransactionShard {
     phase: Phase,
@@ -107,7 +107,8 @@ impl TransactionShard {
     /// Takes over with what was loaded. `coordinator_epoch` is the leader epoch of the partition:
     /// it goes into every marker and fences those of earlier coordinators. Ends that are prepared
     /// go on (T-32).
-    pub fn start(&mut self, loader: Loader, coordinator_epoch: i32, now_ms: i64) -> Effects {
+    pub fn start(&mut self, loader: Loader, coordinator_epoch: i32, now: Now) -> Effects {
+        let now_ms = self.begin(now);
         let mut effects = self.unload();
         self.phase = Phase::Active;
         self.coordinator_epoch = coordinator_epoch;
@@ -119,11 +120,8 @@ impl TransactionShard {
             };
             self.entries.insert(id.into(), entry);
         }
-        self.timers.set(
-            TimerKey::ExpiryScan,
-            now_ms,
-            self.config.expiry_scan_interval_ms,
-        );
+        self.timers
+            .set(TimerKey::ExpiryScan, self.config.expiry_scan_interval_ms);
         let prepared = self
             .entries
             .iter()
@@ -132,7 +130,7 @@ impl TransactionShard {
         for id in prepared {
             self.send_markers(&id, now_ms, &mut effects);
         }
-        self.arm_abort_scan_if_needed(now_ms);
+        self.arm_abort_scan_if_needed();
         self.finish(effects)
     }
 
@@ -213,8 +211,9 @@ impl TransactionShard {
         id: RequestId,
         request: Request,
         fresh: Option<ProducerId>,
-        now_ms: i64,
+        now: Now,
     ) -> Effects {
+        let now_ms = self.begin(now);
         let mut effects = Effects::default();
         let refused = match self.gate(&request) {
             Ok(()) => self.dispatch(id, &request, fresh, now_ms, &mut effects),
@@ -224,6 +223,12 @@ impl TransactionShard {
             effects.reply(id, request.refusal(error));
         }
         self.finish(effects)
+    }
+
+    /// A call begins: the timers learn the time. Gives the wall time.
+    fn begin(&mut self, now: Now) -> i64 {
+        self.timers.advance_to(now.monotonic_ms);
+        now.wall_ms
     }
 
     /// What can be answered without looking at the transaction.

@@ -3,8 +3,8 @@
 //! The decoder reserves memory for as many elements as a length claims, so ten bytes can ask for
 //! hundreds of gigabytes. [`check_body`] walks the body along a table of its fields and refuses
 //! what does not fit: lengths beyond the bytes that follow, malformed numbers, tags out of order,
-//! bytes left over, and frames whose elements would take far more memory than the frame. It
-//! allocates nothing, and what it accepts the decoder accepts.
+//! bytes left over, and frames whose elements would take far more memory than the frame, or whose
+//! answer would. It allocates nothing, and what it accepts the decoder accepts.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod cursor;
@@ -16,7 +16,7 @@ mod walker;
 
 use crate::api::ServedApi;
 use crate::error::WireError;
-use walker::Walker;
+use walker::{Limits, Walker};
 
 /// Decoded memory that every request may take, in bytes.
 const BASE_BYTES: usize = 1 << 20;
@@ -25,10 +25,13 @@ const BASE_BYTES: usize = 1 << 20;
 const BYTES_PER_BYTE: usize = 16;
 /// What no request may exceed: some three million partitions of a fetch.
 const MAX_BYTES: usize = 256 << 20;
+/// The same as [`BASE_BYTES`] for the answer to what a request names: some 25,000 groups, however short
+/// their ids are.
+const ANSWER_BASE_BYTES: usize = 8 << 20;
 
 /// Checks the body of a request, and returns how many bytes of memory the decoder will allocate
 /// for it at most; text and records are not among them, they stay in the frame. Errors: the body
-/// is malformed, would take too much memory, or the version is not served.
+/// is malformed, it or its answer would take too much memory, or the version is not served.
 pub fn check_body(api: &ServedApi, version: i16, body: &[u8]) -> Result<usize, WireError> {
     if !api.serves(version) {
         return Err(WireError::UnsupportedVersion {
@@ -40,7 +43,10 @@ pub fn check_body(api: &ServedApi, version: i16, body: &[u8]) -> Result<usize, W
         body,
         version,
         api.is_flexible(version),
-        memory_limit(body.len()),
+        Limits {
+            decoded: limit(BASE_BYTES, body.len()),
+            answer: limit(ANSWER_BASE_BYTES, body.len()),
+        },
     );
     walker
         .message(messages::request(api.api))
@@ -53,10 +59,10 @@ pub fn check_body(api: &ServedApi, version: i16, body: &[u8]) -> Result<usize, W
         })
 }
 
-/// The decoded memory that a body of so many bytes may take.
-fn memory_limit(body_bytes: usize) -> usize {
+/// The memory that a body of so many bytes may take.
+fn limit(base_bytes: usize, body_bytes: usize) -> usize {
     body_bytes
         .saturating_mul(BYTES_PER_BYTE)
-        .saturating_add(BASE_BYTES)
+        .saturating_add(base_bytes)
         .min(MAX_BYTES)
 }

@@ -104,6 +104,14 @@ pub enum BodyFault {
         /// Bytes that a body of this size may take.
         limit: usize,
     },
+    /// The answer to what is named would be far larger than the body.
+    #[error("the answer takes {needed} bytes of memory or more, {limit} are allowed")]
+    Answer {
+        /// Bytes that were counted before the walk stopped.
+        needed: usize,
+        /// Bytes that the answer to a body of this size may take.
+        limit: usize,
+    },
     /// Bytes follow the last field of the body, or of a tagged field.
     #[error("{0} bytes are left over")]
     LeftOver(usize),

@@ -15,7 +15,7 @@ mod filler;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use strandline_wire::{check_body, parse_header, served};
+use strandline_wire::{BodyFault, WireError, check_body, parse_header, served};
 
 use bounded::hold_to_bounds;
 use each::{every_version, header};
@@ -97,6 +97,43 @@ fn small_elements_cost_what_the_check_says() {
         largest > 1 << 20,
         "the test comes near the limit: {largest}"
     );
+}
+
+/// Names of few bytes whose answers are structs of many: what the answer takes is counted, too.
+#[test]
+fn an_answer_out_of_proportion_is_refused() {
+    let names = |count: u32, length: usize| {
+        let mut names = varint(count + 1);
+        for at in 0..count {
+            names.extend(varint(length as u32 + 1));
+            names.extend(format!("{at:0length$x}").into_bytes());
+        }
+        names
+    };
+    // By API and version: what is before the names, and after them.
+    let find = (served(10).unwrap(), 4, &[0_u8][..], &[0_u8][..]);
+    let describe = (served(15).unwrap(), 5, &[][..], &[0_u8, 0][..]);
+    let delete = (served(42).unwrap(), 2, &[][..], &[0_u8][..]);
+    let transactions = (served(65).unwrap(), 0, &[][..], &[0_u8][..]);
+    // All groups of a large cluster in one request are sound, whatever they are called.
+    let short = (names(20_000, 5), true);
+    let long = (names(100_000, 36), true);
+    let hostile = (names(1_000_000, 5), false);
+    for (api, version, before, after) in [find, describe, delete, transactions] {
+        for (names, is_sound) in [&short, &long, &hostile] {
+            let body = Bytes::from([before, names, after].concat());
+            if *is_sound {
+                assert!(hold_to_bounds(&header(api, version), &body), "{}", api.name);
+                continue;
+            }
+            let (checked, allocated) = counted::count(|| check_body(api, version, &body));
+            let Err(WireError::Malformed { fault, .. }) = checked else {
+                panic!("{}: {checked:?}", api.name);
+            };
+            assert!(matches!(fault, BodyFault::Answer { .. }), "{fault}");
+            assert_eq!(allocated, counted::Allocated::default());
+        }
+    }
 }
 
 /// A change to the bytes of a sound body.

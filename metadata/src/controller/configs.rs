@@ -110,7 +110,7 @@ fn alter(
         }
         ConfigAlteration::Replace(entries) => replacement(entries)?,
     };
-    validator.validate(resource, &target, image.configs())?;
+    let target = validator.validate(resource, &target, image.configs())?;
     let record = |name: &String, value: Option<&String>| {
         Record::Config(ConfigRecord {
             resource: resource.clone(),

@@ -150,9 +150,8 @@ struct Sending {
 impl Sending {
     fn done(&self) {
         let (id, producer) = (&*self.markers.transactional_id, self.markers.end.producer);
-        self.shard.call(|machine, now_ms| {
-            machine.on_marker_written(id, producer, &self.partition, now_ms)
-        });
+        self.shard
+            .call(|machine, now| machine.on_marker_written(id, producer, &self.partition, now));
     }
 
     /// Writes it in the background, however long that takes.
@@ -203,5 +202,5 @@ async fn send_one(
             }
         }
     }
-    shard.call(|machine, now_ms| machine.on_marker_written(id, producer, partition, now_ms));
+    shard.call(|machine, now| machine.on_marker_written(id, producer, partition, now));
 }

@@ -86,7 +86,7 @@ settings! {
     log_cleaner_io_buffer_load_factor: f64 = fraction("log.cleaner.io.buffer.load.factor", "0.9", 0.0, 1.0);
     "Bytes that all cleaners together read and write in a second."
     log_cleaner_io_max_bytes_per_second: f64 = fraction("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", 0.0, f64::MAX);
-    "How often logs are looked at for `flush.ms`, in ms."
+    "The default of `flush.ms` where `log.flush.interval.ms` is not set, in ms; nothing else follows from it."
     log_flush_scheduler_interval_ms: i64 = long("log.flush.scheduler.interval.ms", "9223372036854775807").at_least(1);
     "Accepted; all checkpoints are written every `replica.high.watermark.checkpoint.interval.ms`."
     log_flush_offset_checkpoint_interval_ms: i32 = int("log.flush.offset.checkpoint.interval.ms", "60000").at_least(0);

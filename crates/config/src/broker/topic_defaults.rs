@@ -141,7 +141,7 @@ pub(crate) const TOPIC_DEFAULTS: &[Setting] = &[
     int("min.insync.replicas", "1")
         .at_least(1)
         .dynamic()
-        .doc("In-sync replicas without which acks=all is refused."),
+        .doc("In-sync replicas without which acks=all is refused. More than a topic has replicas count as those: with one broker that is one, and nothing is refused."),
     boolean("unclean.leader.election.enable", "false")
         .not_served()
         .doc("A replica that is not in sync may lead when no other is left."),

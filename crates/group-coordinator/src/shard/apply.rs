@@ -10,7 +10,7 @@ use crate::error::GroupError;
 use crate::reply::Effects;
 use crate::reply::{OffsetDeleteReply, Reply};
 use crate::staged::{Change, Removal, StagedCommit};
-use strandline_coordinator::{AppendError, AppendToken, RequestId};
+use strandline_coordinator::{AppendError, AppendToken};
 
 impl GroupShard {
     pub(super) fn apply(
@@ -67,10 +67,17 @@ impl GroupShard {
                         }
                     });
                 }
-                finish_removal(&group, reason, result, effects);
+                self.finish_removal(&group, token, reason, result, effects);
             }
-            Change::RemoveGroup { group, request } => {
-                self.finish_burial(&group, request, result, effects);
+            Change::RemoveGroup {
+                group,
+                keys,
+                request,
+            } => {
+                let outcome = self.finish_burial(&group, token, &keys, result);
+                if let Some(request) = request {
+                    effects.reply(request, Reply::DeleteGroup(outcome));
+                }
             }
         }
     }
@@ -102,49 +109,72 @@ impl GroupShard {
         effects.reply(request, Reply::OffsetCommit(reply));
     }
 
+    /// The group goes if all of its offsets are gone: the tombstones of some may have failed before.
     fn finish_burial(
         &mut self,
         group_id: &Arc<str>,
-        request: Option<RequestId>,
+        token: AppendToken,
+        keys: &[(Arc<str>, i32)],
         result: Result<(), AppendError>,
-        effects: &mut Effects,
-    ) {
-        match result {
+    ) -> Result<(), GroupError> {
+        let Some(group) = self.groups.get_mut(group_id) else {
+            return result.map_err(GroupError::from);
+        };
+        let outcome = result.map_err(GroupError::from).and_then(|()| {
+            for (topic, partition) in keys {
+                group.offsets.remove(topic, *partition, token);
+            }
+            let is_empty = group.offsets.is_empty();
+            // Retriable, and the next attempt has less to write.
+            is_empty
+                .then_some(())
+                .ok_or(GroupError::CoordinatorNotAvailable)
+        });
+        match outcome {
             Ok(()) => self.remove_group(group_id),
             Err(error) => {
                 tracing::warn!(group = %group_id, %error, "could not delete a group");
-                if let Some(group) = self.groups.get_mut(group_id) {
-                    group.classic.set_dead(false);
-                }
+                group.classic.set_dead(false);
             }
         }
-        if let Some(request) = request {
-            effects.reply(
-                request,
-                Reply::DeleteGroup(result.map_err(GroupError::from)),
-            );
-        }
+        outcome
     }
-}
 
-fn finish_removal(
-    group_id: &str,
-    reason: Removal,
-    result: Result<(), AppendError>,
-    effects: &mut Effects,
-) {
-    if let Err(error) = result {
-        tracing::warn!(group = group_id, %error, "could not write tombstones of offsets");
+    fn finish_removal(
+        &self,
+        group_id: &str,
+        token: AppendToken,
+        reason: Removal,
+        result: Result<(), AppendError>,
+        effects: &mut Effects,
+    ) {
+        if let Err(error) = result {
+            tracing::warn!(group = group_id, %error, "could not write tombstones of offsets");
+        }
+        let Removal::Requested {
+            request,
+            reply,
+            before,
+        } = reason
+        else {
+            return;
+        };
+        let group = self.groups.get(group_id);
+        let is_left = |(topic, partition): &(Arc<str>, i32)| {
+            group.is_some_and(|group| group.offsets.has_older(topic, *partition, token))
+        };
+        let error = match result {
+            Err(error) => Some(error.into()),
+            Ok(()) if before.iter().any(is_left) => Some(GroupError::CoordinatorNotAvailable),
+            Ok(()) => None,
+        };
+        let reply = match error {
+            None => reply,
+            Some(error) => OffsetDeleteReply {
+                error: Some(error),
+                topics: Vec::new(),
+            },
+        };
+        effects.reply(request, Reply::OffsetDelete(reply));
     }
-    let Removal::Requested { request, reply } = reason else {
-        return;
-    };
-    let reply = match result {
-        Ok(()) => reply,
-        Err(error) => OffsetDeleteReply {
-            error: Some(error.into()),
-            topics: Vec::new(),
-        },
-    };
-    effects.reply(request, Reply::OffsetDelete(reply));
 }

@@ -2,6 +2,7 @@
 //!
 //! Rules: G-50…G-54, G-59…G-61.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{GroupShard, Phase};
@@ -16,7 +17,10 @@ use crate::reply::{OffsetDeleteReply, PartitionErrors, Reply};
 use crate::request::{DeleteGroupRequest, OffsetCommitRequest, OffsetDeleteRequest, Request};
 use crate::staged::{Change, Removal, StagedCommit};
 use crate::timers::TimerKey;
-use strandline_coordinator::{RequestId, tombstone_batches};
+use strandline_coordinator::{Now, RequestId, tombstone_batches};
+
+/// A partition with an offset.
+type Key = (Arc<str>, i32);
 
 impl GroupShard {
     pub(super) fn commit_offsets(
@@ -68,8 +72,7 @@ impl GroupShard {
         };
         if let Some(member) = classic.members.get(&*member_id) {
             let timer = TimerKey::Member(Arc::clone(&classic.id), Arc::clone(&member.id));
-            self.timers
-                .set(timer, now_ms, member.session_ms(&self.config));
+            self.timers.set(timer, member.session_ms(&self.config));
         }
     }
 
@@ -93,18 +96,20 @@ impl GroupShard {
         for (name, partitions) in request.topics {
             let is_subscribed = group.classic.is_subscribed_to(&name);
             let error = is_subscribed.then_some(GroupError::GroupSubscribedToTopic);
+            // All of it happens under the lock of the shard: each partition costs one look.
+            let mut seen = HashSet::with_capacity(partitions.len());
+            let once = partitions.into_iter().filter(|p| seen.insert(*p));
+            let partitions: Vec<_> = once.map(|partition| (partition, error)).collect();
             if !is_subscribed {
-                let known = group.offsets.keys_of(&name).into_iter();
-                keys.extend(known.filter(|(_, partition)| partitions.contains(partition)));
+                let known = partitions.iter();
+                keys.extend(known.filter_map(|(p, _)| group.offsets.key(&name, *p)));
             }
-            let partitions = partitions
-                .into_iter()
-                .map(|partition| (partition, error))
-                .collect();
             topics.push(PartitionErrors { name, partitions });
         }
-        let records = tombstones(&request.group_id, &keys).unwrap_or_default();
-        if records.is_empty() {
+        // The same topic may come more than once.
+        keys.sort_unstable();
+        keys.dedup();
+        if keys.is_empty() {
             effects.reply(id, reply(None, topics));
             return;
         }
@@ -113,16 +118,13 @@ impl GroupShard {
                 error: None,
                 topics,
             };
-            let reason = Removal::Requested { request: id, reply };
-            let group = Arc::clone(&group.classic.id);
-            context.stage(
-                records,
-                Change::RemoveOffsets {
-                    group,
-                    keys,
-                    reason,
-                },
-            );
+            let (before, last) = remove_all_but_last(group, context, &keys);
+            let reason = Removal::Requested {
+                request: id,
+                reply,
+                before: before.to_vec(),
+            };
+            remove_offsets(group, context, last, reason);
         });
     }
 
@@ -158,7 +160,8 @@ impl GroupShard {
 
     /// Topics are gone: their offsets must not greet a topic of the same name (G-61). A shard that
     /// loads does it when it starts.
-    pub fn on_topics_deleted(&mut self, names: &[String], now_ms: i64) -> Effects {
+    pub fn on_topics_deleted(&mut self, names: &[String], now: Now) -> Effects {
+        let now_ms = self.begin(now);
         let mut effects = Effects::default();
         if self.phase == Phase::Loading {
             self.deleted_while_loading.extend(names.iter().cloned());
@@ -181,7 +184,7 @@ impl GroupShard {
                 .flat_map(|name| group.offsets.keys_of(name))
                 .collect();
             for keys in batches(group, &keys) {
-                remove_offsets(group, &mut context, keys, || Removal::TopicDeleted);
+                remove_offsets(group, &mut context, keys, Removal::TopicDeleted);
             }
         }
     }
@@ -189,7 +192,7 @@ impl GroupShard {
     /// The scan of G-60. A group that is Empty and has no offset left goes with its last ones.
     pub(super) fn expire_offsets(&mut self, now_ms: i64, effects: &mut Effects) {
         let interval_ms = self.config.offsets_retention_check_interval_ms;
-        self.timers.set(TimerKey::OffsetExpiry, now_ms, interval_ms);
+        self.timers.set(TimerKey::OffsetExpiry, interval_ms);
         let retention_ms = self.config.offsets_retention_ms;
         let (groups, mut context) = self.split(now_ms, effects);
         for group in groups.values_mut() {
@@ -197,12 +200,12 @@ impl GroupShard {
             let is_last = keys.len() == group.offsets.keys().count();
             let is_unused =
                 group.classic.state() == GroupState::Empty && group.classic.pending.is_empty();
-            if is_last && is_unused && batches(group, &keys).count() <= 1 {
+            if is_last && is_unused {
                 bury(group, &mut context, None);
                 continue;
             }
             for keys in batches(group, &keys) {
-                remove_offsets(group, &mut context, keys, || Removal::Expired);
+                remove_offsets(group, &mut context, keys, Removal::Expired);
             }
         }
     }
@@ -225,39 +228,51 @@ fn may_delete_offsets(group: Option<&ClassicGroup>) -> Result<(), GroupError> {
 }
 
 /// Offsets whose tombstones fit into one append.
-fn batches<'k>(
-    group: &Group,
-    keys: &'k [(Arc<str>, i32)],
-) -> impl Iterator<Item = &'k [(Arc<str>, i32)]> + use<'k> {
+fn batches<'k>(group: &Group, keys: &'k [Key]) -> impl Iterator<Item = &'k [Key]> + use<'k> {
     let group = group.classic.id.len();
     tombstone_batches(keys, move |(topic, _)| group + topic.len())
 }
 
-fn remove_offsets(
+fn remove_offsets(group: &Group, context: &mut Context<'_>, keys: &[Key], reason: Removal) {
+    let records = tombstones(&group.classic.id, keys);
+    let change = Change::RemoveOffsets {
+        group: Arc::clone(&group.classic.id),
+        keys: keys.to_vec(),
+        reason,
+    };
+    match records {
+        Ok(records) => {
+            context.stage(records, change);
+        }
+        Err(error) => {
+            tracing::error!(group = %group.classic.id, %error, "cannot write tombstones");
+            if let Some((request, reply)) = change.refuse(GroupError::UnknownServerError) {
+                context.effects.reply(request, reply);
+            }
+        }
+    }
+}
+
+/// Writes the tombstones that do not fit into the last append. Gives those, and what is left for it.
+fn remove_all_but_last<'k>(
     group: &Group,
     context: &mut Context<'_>,
-    keys: &[(Arc<str>, i32)],
-    reason: impl FnOnce() -> Removal,
-) {
-    match tombstones(&group.classic.id, keys) {
-        Ok(records) => {
-            let (group, keys) = (Arc::clone(&group.classic.id), keys.to_vec());
-            context.stage(
-                records,
-                Change::RemoveOffsets {
-                    group,
-                    keys,
-                    reason: reason(),
-                },
-            );
-        }
-        Err(error) => tracing::error!(group = %group.classic.id, %error, "cannot write tombstones"),
+    keys: &'k [Key],
+) -> (&'k [Key], &'k [Key]) {
+    let mut batches: Vec<_> = batches(group, keys).collect();
+    let last = batches.pop().unwrap_or_default();
+    for batch in batches {
+        remove_offsets(group, context, batch, Removal::InPart);
     }
+    keys.split_at(keys.len() - last.len())
 }
 
 /// Writes the tombstones of an Empty group, which is Dead meanwhile. False if there are none.
 fn bury(group: &mut Group, context: &mut Context<'_>, request: Option<RequestId>) -> bool {
-    let records = match group.tombstones() {
+    let keys = group.offsets.keys();
+    let keys: Vec<_> = keys.map(|(topic, p)| (Arc::clone(topic), p)).collect();
+    let (_, last) = remove_all_but_last(group, context, &keys);
+    let records = match group.tombstones(last) {
         Ok(records) => records,
         Err(error) => {
             tracing::error!(group = %group.classic.id, %error, "cannot write tombstones");
@@ -270,6 +285,7 @@ fn bury(group: &mut Group, context: &mut Context<'_>, request: Option<RequestId>
     group.classic.set_dead(true);
     let change = Change::RemoveGroup {
         group: Arc::clone(&group.classic.id),
+        keys: last.to_vec(),
         request,
     };
     context.stage(records, change);

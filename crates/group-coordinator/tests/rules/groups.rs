@@ -6,7 +6,7 @@ use strandline_group_coordinator::{
     Reply, Request,
 };
 
-use crate::harness::{Bench, GROUP, commit, join, join_with};
+use crate::harness::{Bench, GROUP, commit, commit_topic, join, join_with, offset_delete};
 
 // G-59: only an empty group can be deleted, and it takes its offsets with it.
 #[test]
@@ -48,6 +48,103 @@ fn a_failed_deletion_brings_the_group_back() {
         (bench.state(), bench.fetch("t", 0).offset),
         (GroupState::Empty, 5)
     );
+}
+
+/// Partitions of a topic with a long name, which are committed a thousand at a time.
+const MANY: i32 = 12_000;
+
+fn long_name() -> String {
+    "t".repeat(200)
+}
+
+fn with_many_offsets() -> Bench {
+    let mut bench = Bench::new();
+    for from in (0..MANY).step_by(1_000) {
+        let offsets: Vec<_> = (from..from + 1_000).map(|p| (p, 5)).collect();
+        let request = OffsetCommitRequest {
+            topics: vec![commit_topic(&long_name(), &offsets)],
+            ..commit(-1, "", 5)
+        };
+        assert_eq!(bench.commit(request), None);
+    }
+    bench
+}
+
+fn delete_many(bench: &mut Bench) -> strandline_coordinator::RequestId {
+    let partitions: Vec<i32> = (0..MANY).collect();
+    bench.send(Request::OffsetDelete(offset_delete(&[(
+        &long_name(),
+        &partitions,
+    )])))
+}
+
+// G-59: tombstones that do not fit into one append go into many.
+#[test]
+fn a_group_with_many_offsets_is_deleted() {
+    let mut bench = with_many_offsets();
+    assert_eq!(bench.delete_group(), Ok(()));
+    assert!(!bench.group_exists());
+    assert!(bench.loader().topics_with_offsets().is_empty());
+    assert!(bench.loaded().describe_group(GROUP).is_err());
+
+    let mut bench = with_many_offsets();
+    let id = delete_many(&mut bench);
+    let Reply::OffsetDelete(reply) = bench.reply(id) else {
+        panic!("not a deletion")
+    };
+    assert_eq!(reply.error, None);
+    assert_eq!(reply.topics[0].partitions.len(), 12_000);
+    assert!(bench.loader().topics_with_offsets().is_empty());
+}
+
+// G-59, G-60: so it is when they expire.
+#[test]
+fn many_offsets_expire_with_their_group() {
+    let mut bench = with_many_offsets();
+    bench.pass(7 * 24 * 3_600_000 + 600_000);
+    assert!(!bench.group_exists());
+    assert!(bench.loader().topics_with_offsets().is_empty());
+}
+
+// G-59: what comes last does not hide that something before it has failed.
+#[test]
+fn a_deletion_that_failed_in_part_has_failed() {
+    let delete_group = |bench: &mut Bench| {
+        bench.send(Request::DeleteGroup(DeleteGroupRequest {
+            group_id: GROUP.to_owned(),
+        }))
+    };
+    let retriable = Some(GroupError::CoordinatorNotAvailable);
+    let deletions: [fn(&mut Bench) -> strandline_coordinator::RequestId; 2] =
+        [delete_group, delete_many];
+    for delete in deletions {
+        let mut bench = with_many_offsets();
+        bench.commits_at_once = false;
+        let id = delete(&mut bench);
+        let failing = bench.appends.remove(3).unwrap();
+        bench.resolve(failing.token, Err(AppendError::RequestTimedOut));
+        assert!(!bench.is_answered(id));
+        bench.commit_all();
+        let error = match bench.reply(id) {
+            Reply::DeleteGroup(outcome) => outcome.err(),
+            Reply::OffsetDelete(reply) => reply.error,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(error, retriable);
+        assert_eq!(bench.state(), GroupState::Empty);
+        // A thousand are left, here and in the log.
+        let left = |bench: &Bench| {
+            let name = long_name();
+            let is_there = |p: &i32| bench.fetch(&name, *p).offset == 5;
+            (0..MANY).filter(is_there).count()
+        };
+        assert_eq!(left(&bench), 1_000);
+        bench.fail_over();
+        assert_eq!(left(&bench), 1_000);
+        bench.commits_at_once = true;
+        assert_eq!(bench.delete_group(), Ok(()));
+        assert!(bench.loader().topics_with_offsets().is_empty());
+    }
 }
 
 // G-59: a commit that is still under way does not survive the deletion.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use strandline_coordinator::{
-    Append, AppendBatch, AppendError, CoordinatorRecord, RequestId, TransactionEnd,
+    Append, AppendBatch, AppendError, CoordinatorRecord, Now, RequestId, TransactionEnd,
 };
 use strandline_group_coordinator::{
     DeleteGroupRequest, Effects, FetchedOffset, GroupConfig, GroupDescription, GroupError,
@@ -21,9 +21,14 @@ pub(crate) const SESSION_MS: i64 = 10_000;
 pub(crate) const REBALANCE_MS: i64 = 60_000;
 pub(crate) const DELAY_MS: i64 = 3_000;
 
+/// Less than any batch may have: around the keys and values there are a few bytes more.
+const MAX_APPEND_BYTES: usize = 800_000;
+
 pub(crate) struct Bench {
     pub(crate) shard: GroupShard,
+    /// Wall time; a test may set it, as an operator does.
     pub(crate) now_ms: i64,
+    pub(crate) monotonic_ms: i64,
     /// What has committed, in order.
     pub(crate) log: Vec<CoordinatorRecord>,
     /// The same, as it was written.
@@ -54,6 +59,7 @@ impl Bench {
         let mut bench = Self {
             shard: new_shard(&config, 0),
             now_ms: 1_000_000,
+            monotonic_ms: 77,
             log: Vec::new(),
             batches: Vec::new(),
             appends: VecDeque::new(),
@@ -64,7 +70,7 @@ impl Bench {
             replies: BTreeMap::new(),
             deadline_ms: None,
         };
-        let effects = bench.shard.start(Loader::new(), bench.now_ms);
+        let effects = bench.shard.start(Loader::new(), bench.now());
         bench.carry_out(effects);
         bench
     }
@@ -73,7 +79,7 @@ impl Bench {
         self.last_id += 1;
         let id = RequestId(self.last_id);
         self.unanswered.insert(id);
-        let effects = self.shard.handle(id, request, self.now_ms);
+        let effects = self.shard.handle(id, request, self.now());
         self.carry_out(effects);
         id
     }
@@ -102,6 +108,9 @@ impl Bench {
                 is_marker || !append.batch.records().is_empty(),
                 "an append without records"
             );
+            let size = |r: &CoordinatorRecord| r.key.len() + r.value.as_ref().map_or(0, Bytes::len);
+            let bytes: usize = append.batch.records().iter().map(size).sum();
+            assert!(bytes < MAX_APPEND_BYTES, "nobody takes {bytes} bytes");
             if let Some(last) = self.appends.back() {
                 assert!(last.token < append.token, "tokens grow");
             }
@@ -139,31 +148,44 @@ impl Bench {
         token: strandline_coordinator::AppendToken,
         result: Result<(), AppendError>,
     ) {
-        let effects = self.shard.on_append_result(token, result, self.now_ms);
+        let effects = self.shard.on_append_result(token, result, self.now());
         self.carry_out(effects);
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> Now {
+        Now {
+            wall_ms: self.now_ms,
+            monotonic_ms: self.monotonic_ms,
+        }
+    }
+
+    fn advance(&mut self, ms: i64) {
+        self.now_ms += ms;
+        self.monotonic_ms += ms;
     }
 
     /// Lets time pass, waking the shard at each of its deadlines.
     pub(crate) fn pass(&mut self, ms: i64) {
-        let end_ms = self.now_ms + ms;
+        let end_ms = self.monotonic_ms + ms;
         let mut wakes = 0;
         while let Some(deadline_ms) = self.deadline_ms.filter(|deadline| *deadline <= end_ms) {
             assert!(
-                deadline_ms > self.now_ms,
+                deadline_ms > self.monotonic_ms,
                 "a deadline in the past was not worked off"
             );
-            self.now_ms = deadline_ms;
-            let effects = self.shard.on_tick(self.now_ms);
+            self.advance(deadline_ms - self.monotonic_ms);
+            let effects = self.shard.on_tick(self.now());
             self.carry_out(effects);
             wakes += 1;
             assert!(wakes < 5_000, "the shard spins");
         }
-        self.now_ms = end_ms;
+        self.advance(end_ms - self.monotonic_ms);
     }
 
     pub(crate) fn topics_deleted(&mut self, names: &[&str]) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let effects = self.shard.on_topics_deleted(&names, self.now_ms);
+        let effects = self.shard.on_topics_deleted(&names, self.now());
         self.carry_out(effects);
     }
 
@@ -181,7 +203,7 @@ impl Bench {
     /// A second shard with the state of the log.
     pub(crate) fn loaded(&self) -> GroupShard {
         let mut shard = new_shard(&self.config, u128::from(self.last_id + 1) << 32);
-        shard.start(self.loader(), self.now_ms);
+        shard.start(self.loader(), self.now());
         shard
     }
 

@@ -1,6 +1,6 @@
 //! Loading, failover and unloading (G-40, G-71, section 4.3).
 
-use strandline_coordinator::{CoordinatorRecord, RecordError, RequestId};
+use strandline_coordinator::{CoordinatorRecord, Now, RecordError, RequestId};
 use strandline_group_coordinator::{
     DeleteGroupRequest, GroupConfig, GroupError, GroupMetadata, GroupShard, GroupState,
     HeartbeatRequest, LeaveRequest, ListGroupsFilter, Loader, OffsetFetchQuery, RecordKey, Reply,
@@ -10,6 +10,12 @@ use strandline_group_coordinator::{
 use crate::harness::{
     Bench, DELAY_MS, GROUP, SESSION_MS, commit, config, fetch_from, join, join_static,
     offset_delete, sync,
+};
+
+/// When it makes no difference.
+const BEGIN: Now = Now {
+    wall_ms: 0,
+    monotonic_ms: 0,
 };
 
 fn every_request() -> Vec<Request> {
@@ -40,7 +46,7 @@ fn heartbeat() -> Request {
 fn assert_refuses(shard: &mut GroupShard, error: GroupError) {
     for request in every_request() {
         let expected = request.refusal(error);
-        let effects = shard.handle(RequestId(1), request, 0);
+        let effects = shard.handle(RequestId(1), request, BEGIN);
         assert_eq!(effects.replies, [(RequestId(1), expected)]);
         assert!(effects.appends.is_empty());
     }
@@ -59,10 +65,10 @@ fn assert_refuses(shard: &mut GroupShard, error: GroupError) {
 fn a_loading_shard_refuses() {
     let mut shard = GroupShard::new(GroupConfig::default(), Box::new(uuid::Uuid::nil));
     assert_refuses(&mut shard, GroupError::CoordinatorLoadInProgress);
-    let effects = shard.handle(RequestId(9), heartbeat(), 0);
+    let effects = shard.handle(RequestId(9), heartbeat(), BEGIN);
     assert_eq!(effects.replies, [(RequestId(9), Reply::Heartbeat(Ok(())))]);
     assert!(!shard.is_active());
-    shard.start(Loader::new(), 0);
+    shard.start(Loader::new(), BEGIN);
     assert!(shard.is_active());
 }
 
@@ -73,7 +79,7 @@ fn an_unloaded_shard_is_not_the_coordinator() {
     bench.stable_group(1);
     bench.shard.unload();
     assert_refuses(&mut bench.shard, GroupError::NotCoordinator);
-    let effects = bench.shard.handle(RequestId(9), heartbeat(), 0);
+    let effects = bench.shard.handle(RequestId(9), heartbeat(), BEGIN);
     let refusal = Reply::Heartbeat(Err(GroupError::NotCoordinator));
     assert_eq!(effects.replies, [(RequestId(9), refusal)]);
     assert_eq!(bench.shard.next_deadline_ms(), None);
@@ -199,7 +205,7 @@ fn the_last_record_of_a_key_counts() {
         .feed(&RecordKey::encode_offset("ghost", "t", 0).unwrap(), None)
         .unwrap();
     let mut shard = GroupShard::new(config(), Box::new(uuid::Uuid::nil));
-    shard.start(loader, 0);
+    shard.start(loader, BEGIN);
     assert_eq!(fetch_from(&shard, "t", 0).offset, 2);
     assert_eq!(
         shard
@@ -229,7 +235,7 @@ fn a_damaged_record_can_be_passed_over() {
         Err(RecordError::ValueVersion(9))
     );
     let mut shard = GroupShard::new(config(), Box::new(uuid::Uuid::nil));
-    shard.start(loader, 0);
+    shard.start(loader, BEGIN);
     assert_eq!(fetch_from(&shard, "t", 0).offset, 5);
 }
 
@@ -246,7 +252,7 @@ fn a_loaded_group_always_has_a_leader() {
         .feed(&record.key, Some(&value.encode().unwrap()))
         .unwrap();
     let mut shard = GroupShard::new(config(), Box::new(uuid::Uuid::nil));
-    shard.start(loader, 0);
+    shard.start(loader, BEGIN);
     shard.check().unwrap();
 }
 
@@ -266,7 +272,7 @@ fn a_loaded_group_that_is_too_large_rebalances() {
         },
         Box::new(uuid::Uuid::nil),
     );
-    shard.start(loader, 0);
+    shard.start(loader, BEGIN);
     shard.check().unwrap();
     assert_eq!(
         shard.describe_group(GROUP).unwrap().state,
@@ -280,6 +286,9 @@ fn a_restarted_shard_has_fresh_deadlines() {
     let mut bench = Bench::new();
     bench.park(join(""));
     bench.fail_over();
-    assert_eq!(bench.shard.next_deadline_ms(), Some(bench.now_ms + 600_000));
+    assert_eq!(
+        bench.shard.next_deadline_ms(),
+        Some(bench.monotonic_ms + 600_000)
+    );
     bench.pass(DELAY_MS);
 }

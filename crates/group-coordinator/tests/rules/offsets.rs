@@ -102,6 +102,21 @@ fn offsets_of_subscribed_topics_stay() {
     assert_eq!(bench.fetch("u", 0).offset, -1);
 }
 
+// G-59: a partition that is named more than once is deleted and answered once.
+#[test]
+fn a_partition_named_twice_is_deleted_once() {
+    let mut bench = Bench::new();
+    bench.commit(commit_all_of(&[("u", &[(0, 2), (1, 3)])]));
+    let before = bench.log.len();
+    let reply = bench.delete_offsets(&[("u", &[1, 0, 1, 9, 9, 0])]);
+    assert_eq!(
+        reply.topics[0].partitions,
+        [(1, None), (0, None), (9, None)]
+    );
+    assert_eq!(bench.log.len(), before + 2);
+    assert!(!bench.group_exists());
+}
+
 // G-59: members whose metadata nobody understands protect everything.
 #[test]
 fn a_group_that_is_not_understood_keeps_its_offsets() {
@@ -396,7 +411,7 @@ fn a_topic_deleted_while_a_shard_loads_takes_its_offsets() {
     let effects = bench.shard.begin_loading();
     bench.carry_out(effects);
     bench.topics_deleted(&["t"]);
-    let effects = bench.shard.start(loader, bench.now_ms);
+    let effects = bench.shard.start(loader, bench.now());
     bench.carry_out(effects);
     for shard in [&bench.shard, &bench.loaded()] {
         assert_eq!(crate::harness::fetch_from(shard, "t", 0).offset, -1);

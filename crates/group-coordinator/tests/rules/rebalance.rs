@@ -1,9 +1,11 @@
 //! The phases of a rebalance and everything that time does (G-2, G-4…G-6, G-32, G-41, X-19).
 
-use strandline_group_coordinator::{GroupConfig, GroupError, GroupState, JoinRequest, Request};
+use strandline_group_coordinator::{
+    CommittedOffset, GroupConfig, GroupError, GroupState, JoinRequest, Request,
+};
 
 use crate::harness::{
-    Bench, DELAY_MS, REBALANCE_MS, SESSION_MS, config, join, join_static, join_with,
+    Bench, DELAY_MS, REBALANCE_MS, SESSION_MS, commit, config, join, join_static, join_with,
 };
 
 // G-5: the initial delay.
@@ -15,6 +17,30 @@ fn the_first_rebalance_waits_for_the_delay() {
     assert!(!bench.is_answered(parked));
     bench.pass(1);
     assert_eq!(bench.join_reply(parked).generation_id, 1);
+}
+
+// G-4, G-5, G-41, X-19: whatever is done to the clock of the machine, a deadline is as far away as it was.
+#[test]
+fn a_clock_that_jumps_moves_no_deadline() {
+    let mut bench = Bench::new();
+    let parked = [bench.park(join("")), bench.park(join(""))];
+    bench.now_ms -= 3_600_000;
+    bench.pass(2 * DELAY_MS - 1);
+    assert!(!bench.is_answered(parked[0]));
+    bench.pass(1);
+    let replies = parked.map(|id| bench.join_reply(id)).to_vec();
+    let (ids, generation) = bench.sync_all(replies);
+    bench.now_ms += 24 * 3_600_000;
+    bench.pass(SESSION_MS - 1);
+    assert_eq!(bench.heartbeat(generation, &ids[0]), Ok(()));
+    assert_eq!(bench.describe().members.len(), 2);
+    bench.pass(1);
+    assert_eq!(bench.describe().members.len(), 1, "the other one is silent");
+    // What is stored has the new time.
+    assert_eq!(bench.commit(commit(generation, &ids[0], 5)), None);
+    let stored = bench.log.last().unwrap().value.as_ref().unwrap();
+    let stored = CommittedOffset::decode(stored).unwrap();
+    assert_eq!(stored.commit_timestamp_ms, bench.now_ms);
 }
 
 // G-5: who arrives within the delay extends it by another, once per delay.

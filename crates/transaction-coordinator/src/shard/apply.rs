@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use strandline_coordinator::{
-    Append, AppendBatch, AppendError, AppendToken, CoordinatorRecord, Producer, RequestId,
+    Append, AppendBatch, AppendError, AppendToken, CoordinatorRecord, Now, Producer, RequestId,
     TransactionEnd,
 };
 use strandline_types::TopicPartition;
@@ -88,8 +88,9 @@ impl TransactionShard {
         &mut self,
         token: AppendToken,
         result: Result<(), AppendError>,
-        now_ms: i64,
+        now: Now,
     ) -> Effects {
+        let now_ms = self.begin(now);
         let mut effects = Effects::default();
         // Unknown tokens are those of a shard that was unloaded meanwhile.
         match self.staged.remove(&token) {
@@ -125,7 +126,7 @@ impl TransactionShard {
                 self.entries.remove(id);
             } else if transaction.state.is_prepared() && entry.unmarked.is_empty() {
                 let key = TimerKey::Complete(Arc::clone(id));
-                self.timers.set(key, now_ms, COMPLETE_RETRY_MS);
+                self.timers.set(key, COMPLETE_RETRY_MS);
             }
             self.orders.push(Order::Free(Arc::clone(id)));
             return;
@@ -141,7 +142,7 @@ impl TransactionShard {
         }
         self.orders.push(Order::Free(Arc::clone(id)));
         if state == TransactionState::Ongoing {
-            self.arm_abort_scan(now_ms);
+            self.arm_abort_scan();
         }
     }
 
@@ -174,8 +175,9 @@ impl TransactionShard {
         transactional_id: &str,
         producer: Producer,
         partition: &TopicPartition,
-        now_ms: i64,
+        now: Now,
     ) -> Effects {
+        let now_ms = self.begin(now);
         let mut effects = Effects::default();
         if let Some((id, entry)) = self.prepared(transactional_id, producer)
             && entry.unmarked.remove(partition)

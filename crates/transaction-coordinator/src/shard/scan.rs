@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use strandline_coordinator::{AppendError, CoordinatorRecord, tombstone_batches};
+use strandline_coordinator::{AppendError, CoordinatorRecord, Now, tombstone_batches};
 
 use super::{Change, TimerKey, TransactionShard};
 use crate::decide;
@@ -14,9 +14,10 @@ use crate::state::TransactionState;
 
 impl TransactionShard {
     /// Time has passed: works through every deadline that is due.
-    pub fn on_tick(&mut self, now_ms: i64) -> Effects {
+    pub fn on_tick(&mut self, now: Now) -> Effects {
+        let now_ms = self.begin(now);
         let mut effects = Effects::default();
-        while let Some(key) = self.timers.pop_due(now_ms) {
+        while let Some(key) = self.timers.pop_due() {
             match key {
                 TimerKey::AbortScan => self.abort_timed_out(now_ms, &mut effects),
                 TimerKey::ExpiryScan => self.expire(now_ms, &mut effects),
@@ -27,17 +28,17 @@ impl TransactionShard {
     }
 
     /// The scan runs only while there is something that it could find.
-    pub(super) fn arm_abort_scan(&mut self, now_ms: i64) {
+    pub(super) fn arm_abort_scan(&mut self) {
         if !self.timers.is_set(&TimerKey::AbortScan) {
             let interval_ms = self.config.abort_scan_interval_ms;
-            self.timers.set(TimerKey::AbortScan, now_ms, interval_ms);
+            self.timers.set(TimerKey::AbortScan, interval_ms);
         }
     }
 
-    pub(super) fn arm_abort_scan_if_needed(&mut self, now_ms: i64) {
+    pub(super) fn arm_abort_scan_if_needed(&mut self) {
         let mut entries = self.entries.values();
         if entries.any(|e| e.transaction.state == TransactionState::Ongoing) {
-            self.arm_abort_scan(now_ms);
+            self.arm_abort_scan();
         }
     }
 
@@ -59,13 +60,13 @@ impl TransactionShard {
                 tracing::error!(transactional_id = %id, %error, "a transaction cannot be aborted");
             }
         }
-        self.arm_abort_scan_if_needed(now_ms);
+        self.arm_abort_scan_if_needed();
     }
 
     /// T-51.
     fn expire(&mut self, now_ms: i64, effects: &mut Effects) {
         let interval_ms = self.config.expiry_scan_interval_ms;
-        self.timers.set(TimerKey::ExpiryScan, now_ms, interval_ms);
+        self.timers.set(TimerKey::ExpiryScan, interval_ms);
         let expiration_ms = self.config.id_expiration_ms;
         let is_idle = |transaction: &crate::Transaction| {
             let is_settled =

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use strandline_coordinator::{Append, AppendError, CoordinatorRecord, Producer, RequestId};
+use strandline_coordinator::{Append, AppendError, CoordinatorRecord, Now, Producer, RequestId};
 use strandline_transaction_coordinator::{
     AddPartitionsRequest, Effects, EndTxnRequest, InitProducerIdRequest, Loader, Markers, Order,
     Reply, Request, Transaction, TransactionConfig, TransactionError, TransactionShard,
@@ -18,7 +18,9 @@ pub(crate) const V2: TransactionVersion = TransactionVersion::V2;
 
 pub(crate) struct Bench {
     pub(crate) shard: TransactionShard,
+    /// Wall time; a test may set it, as an operator does.
     pub(crate) now_ms: i64,
+    pub(crate) monotonic_ms: i64,
     /// What has committed, in order.
     pub(crate) log: Vec<CoordinatorRecord>,
     pub(crate) appends: VecDeque<Append>,
@@ -50,6 +52,7 @@ impl Bench {
         let mut bench = Self {
             shard: TransactionShard::new(config.clone()),
             now_ms: 1_000_000,
+            monotonic_ms: 77,
             log: Vec::new(),
             appends: VecDeque::new(),
             commits_at_once: true,
@@ -65,7 +68,7 @@ impl Bench {
         };
         let effects = bench
             .shard
-            .start(Loader::new(), bench.coordinator_epoch, bench.now_ms);
+            .start(Loader::new(), bench.coordinator_epoch, bench.now());
         bench.carry_out(effects);
         bench
     }
@@ -78,7 +81,7 @@ impl Bench {
             self.next_producer_id += 1;
             self.next_producer_id
         });
-        let effects = self.shard.handle(id, request, fresh, self.now_ms);
+        let effects = self.shard.handle(id, request, fresh, self.now());
         self.carry_out(effects);
         id
     }
@@ -125,7 +128,7 @@ impl Bench {
         self.log.extend_from_slice(append.batch.records());
         let effects = self
             .shard
-            .on_append_result(append.token, Ok(()), self.now_ms);
+            .on_append_result(append.token, Ok(()), self.now());
         self.carry_out(effects);
         true
     }
@@ -135,7 +138,7 @@ impl Bench {
         for append in std::mem::take(&mut self.appends) {
             let effects = self
                 .shard
-                .on_append_result(append.token, Err(error), self.now_ms);
+                .on_append_result(append.token, Err(error), self.now());
             self.carry_out(effects);
         }
     }
@@ -153,24 +156,40 @@ impl Bench {
             &markers.transactional_id,
             markers.end.producer,
             partition,
-            self.now_ms,
+            self.now(),
         );
         self.carry_out(effects);
     }
 
+    /// What time it is.
+    pub(crate) fn now(&self) -> Now {
+        Now {
+            wall_ms: self.now_ms,
+            monotonic_ms: self.monotonic_ms,
+        }
+    }
+
+    fn advance(&mut self, ms: i64) {
+        self.now_ms += ms;
+        self.monotonic_ms += ms;
+    }
+
     /// Lets time pass, waking the shard at each of its deadlines.
     pub(crate) fn pass(&mut self, ms: i64) {
-        let end_ms = self.now_ms + ms;
+        let end_ms = self.monotonic_ms + ms;
         let mut wakes = 0;
         while let Some(deadline_ms) = self.deadline_ms.filter(|deadline| *deadline <= end_ms) {
-            assert!(deadline_ms > self.now_ms, "a deadline was not worked off");
-            self.now_ms = deadline_ms;
-            let effects = self.shard.on_tick(self.now_ms);
+            assert!(
+                deadline_ms > self.monotonic_ms,
+                "a deadline was not worked off"
+            );
+            self.advance(deadline_ms - self.monotonic_ms);
+            let effects = self.shard.on_tick(self.now());
             self.carry_out(effects);
             wakes += 1;
             assert!(wakes < 100_000, "the shard spins");
         }
-        self.now_ms = end_ms;
+        self.advance(end_ms - self.monotonic_ms);
     }
 
     /// Another broker takes over with what has committed.
@@ -186,9 +205,7 @@ impl Bench {
             loader.feed(&record.key, record.value.as_deref()).unwrap();
         }
         self.shard = TransactionShard::new(self.config.clone());
-        let effects = self
-            .shard
-            .start(loader, self.coordinator_epoch, self.now_ms);
+        let effects = self.shard.start(loader, self.coordinator_epoch, self.now());
         self.carry_out(effects);
     }
 

@@ -1,5 +1,6 @@
 //! Failover: what a successor knows, and what it goes on with.
 
+use strandline_coordinator::{Now, RequestId};
 use strandline_transaction_coordinator::{
     Loader, RecordKey, Reply, TransactionConfig, TransactionError, TransactionShard,
     TransactionState, encode_key,
@@ -7,12 +8,18 @@ use strandline_transaction_coordinator::{
 
 use crate::harness::{Bench, ID, V0, V2, add, end, init, with_epoch};
 
+/// When it makes no difference.
+const BEGIN: Now = Now {
+    wall_ms: 0,
+    monotonic_ms: 0,
+};
+
 #[test]
 fn a_shard_that_loads_or_is_gone_refuses() {
     let mut shard = TransactionShard::new(TransactionConfig::default());
     let ask = |shard: &mut TransactionShard| {
-        let id = strandline_coordinator::RequestId(1);
-        let mut effects = shard.handle(id, init(None), Some(1), 0);
+        let id = RequestId(1);
+        let mut effects = shard.handle(id, init(None), Some(1), BEGIN);
         match effects.replies.pop() {
             Some((_, Reply::InitProducerId(result))) => result.map(drop),
             other => panic!("{other:?}"),
@@ -21,7 +28,7 @@ fn a_shard_that_loads_or_is_gone_refuses() {
     let loading = Err(TransactionError::CoordinatorLoadInProgress);
     assert_eq!(ask(&mut shard), loading);
     assert_eq!(shard.describe(ID).map(drop), loading);
-    shard.start(Loader::new(), 0, 0);
+    shard.start(Loader::new(), 0, BEGIN);
     shard.unload();
     assert_eq!(ask(&mut shard), Err(TransactionError::NotCoordinator));
     assert!(!shard.is_active());
@@ -110,7 +117,7 @@ fn unknown_keys_are_passed_over_and_damage_is_an_error() {
     }
     assert!(loader.feed(&[0], None).is_err());
     let mut shard = TransactionShard::new(TransactionConfig::default());
-    shard.start(loader, 0, 0);
+    shard.start(loader, 0, BEGIN);
     assert_eq!(shard.describe(ID).unwrap().producer, producer);
     assert_eq!(
         RecordKey::decode(&encode_key(ID).unwrap()),

@@ -73,12 +73,24 @@ pub(super) struct Field {
     since: i16,
     until: i16,
     pub(super) kind: Kind,
+    /// What each element of the array takes in the answer, in bytes; 0 if it is little beside the element.
+    pub(super) answer: usize,
 }
+
+/// What an element of an answer takes beside its struct: its encoded form, and its place in a set of those
+/// that were named before.
+const ANSWERED_BYTES: usize = 128;
 
 impl Field {
     /// From this version on (inclusive).
     pub(super) const fn since(mut self, version: i16) -> Self {
         self.since = version;
+        self
+    }
+
+    /// Each element of the array is answered with a `T`.
+    pub(super) const fn answered_by<T>(mut self) -> Self {
+        self.answer = size_of::<T>().saturating_add(ANSWERED_BYTES);
         self
     }
 
@@ -100,6 +112,7 @@ pub(super) const fn field(name: &'static str, kind: Kind) -> Field {
         since: 0,
         until: i16::MAX,
         kind,
+        answer: 0,
     }
 }
 

@@ -352,10 +352,10 @@ fn elements_that_blow_up_are_refused() {
 
 #[test]
 fn the_limit_of_memory_follows_the_body_up_to_a_bound() {
-    assert_eq!(memory_limit(0), 1 << 20);
-    assert_eq!(memory_limit(1000), (1 << 20) + 16_000);
-    assert_eq!(memory_limit(100 << 20), 256 << 20);
-    assert_eq!(memory_limit(usize::MAX), 256 << 20);
+    assert_eq!(limit(BASE_BYTES, 0), 1 << 20);
+    assert_eq!(limit(BASE_BYTES, 1000), (1 << 20) + 16_000);
+    assert_eq!(limit(BASE_BYTES, 100 << 20), 256 << 20);
+    assert_eq!(limit(BASE_BYTES, usize::MAX), 256 << 20);
 }
 
 /// What the operator reads names the field.

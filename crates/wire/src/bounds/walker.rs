@@ -15,6 +15,15 @@ const FIRST_TAG_BYTES: usize = 448;
 /// What each further one costs: nodes are half full when they are filled in order.
 const NEXT_TAG_BYTES: usize = 96;
 
+/// The memory that one body may take, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Its decoded form.
+    pub(super) decoded: usize,
+    /// The answer to what it names.
+    pub(super) answer: usize,
+}
+
 /// A walk through one body.
 #[derive(Debug)]
 pub(super) struct Walker<'a> {
@@ -23,25 +32,23 @@ pub(super) struct Walker<'a> {
     is_flexible: bool,
     /// Memory that the decoder will allocate for what was walked, in bytes.
     memory: usize,
-    memory_limit: usize,
+    /// Memory that the answer to it will take.
+    answer: usize,
+    limits: Limits,
     /// The field that was read last.
     field: &'static str,
 }
 
 impl<'a> Walker<'a> {
-    pub(super) fn new(
-        body: &'a [u8],
-        version: i16,
-        is_flexible: bool,
-        memory_limit: usize,
-    ) -> Self {
+    pub(super) fn new(body: &'a [u8], version: i16, is_flexible: bool, limits: Limits) -> Self {
         let cursor = Cursor::new(body);
         Self {
             cursor,
             version,
             is_flexible,
             memory: 0,
-            memory_limit,
+            answer: 0,
+            limits,
             field: "",
         }
     }
@@ -84,7 +91,7 @@ impl<'a> Walker<'a> {
                 Some(length) => self.cursor.take(length).map(drop),
                 None => Ok(()),
             },
-            Kind::Array(element, null) => self.array(element, null),
+            Kind::Array(element, null) => self.array(element, null, field.answer),
             Kind::Struct(inner) => self.fields(inner),
             Kind::OptionalStruct(inner) => match self.cursor.int8()? {
                 -1 => Ok(()),
@@ -112,7 +119,7 @@ impl<'a> Walker<'a> {
             .map_err(|_| BodyFault::NotUtf8)
     }
 
-    fn array(&mut self, element: Element, null: Null) -> Result<(), BodyFault> {
+    fn array(&mut self, element: Element, null: Null, answer: usize) -> Result<(), BodyFault> {
         let Some(count) = self.length32(null)? else {
             return Ok(());
         };
@@ -128,6 +135,7 @@ impl<'a> Walker<'a> {
             });
         }
         self.charge(count.saturating_mul(element.memory()))?;
+        self.charge_answer(count.saturating_mul(answer))?;
         if extent.is_fixed {
             return self.cursor.take(least).map(drop);
         }
@@ -188,11 +196,18 @@ impl<'a> Walker<'a> {
 
     fn charge(&mut self, bytes: usize) -> Result<(), BodyFault> {
         self.memory = self.memory.saturating_add(bytes);
-        if self.memory > self.memory_limit {
-            return Err(BodyFault::Memory {
-                needed: self.memory,
-                limit: self.memory_limit,
-            });
+        let (needed, limit) = (self.memory, self.limits.decoded);
+        if needed > limit {
+            return Err(BodyFault::Memory { needed, limit });
+        }
+        Ok(())
+    }
+
+    fn charge_answer(&mut self, bytes: usize) -> Result<(), BodyFault> {
+        self.answer = self.answer.saturating_add(bytes);
+        let (needed, limit) = (self.answer, self.limits.answer);
+        if needed > limit {
+            return Err(BodyFault::Answer { needed, limit });
         }
         Ok(())
     }

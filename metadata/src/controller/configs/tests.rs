@@ -119,6 +119,18 @@ fn the_legacy_request_replaces_all_overrides() {
     assert!(matches!(replies[0], Err(RequestError::InvalidRequest(_))));
 }
 
+// D-42
+#[test]
+fn what_is_accepted_and_is_no_override_is_not_stored() {
+    let entry = |name: &str| (name.to_owned(), Some("1".to_owned()));
+    let replace = ConfigAlteration::Replace(vec![entry("number"), entry("fixed")]);
+    let (records, replies) = decide(&image(), vec![(ConfigResource::topic("a"), replace)]);
+    assert_eq!(replies, [Ok(())]);
+    let image = apply(&image(), &records);
+    assert_eq!(value(&image, "number").as_deref(), Some("1"));
+    assert_eq!(value(&image, "fixed"), None);
+}
+
 // D-43
 #[test]
 fn the_resulting_set_is_validated_and_one_failure_spares_the_others() {

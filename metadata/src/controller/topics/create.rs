@@ -71,7 +71,7 @@ fn create_topic(
         topic,
         room.saturating_sub(1 + configs.len()),
     )?;
-    validator.validate(&resource, &configs, image.configs())?;
+    let configs = validator.validate(&resource, &configs, image.configs())?;
     let topic_id = new_id();
     let mut records = vec![Record::Topic(TopicRecord {
         name: name.clone(),

@@ -11,6 +11,7 @@ use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest,
 };
 use kafka_protocol::messages::delete_topics_request::{DeleteTopicState, DeleteTopicsRequest};
+use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::describe_cluster_request::DescribeClusterRequest;
 use kafka_protocol::messages::describe_configs_request::{
     DescribeConfigsRequest, DescribeConfigsResource,
@@ -77,7 +78,9 @@ static CREATABLE_TOPIC_CONFIG: Struct =
 
 pub(super) static DELETE_TOPICS: Struct = Struct::of::<DeleteTopicsRequest>(&[
     field("topics", array(&DELETE_TOPIC_STATE)).since(6),
-    field("topic_names", STRING_ARRAY).until(5),
+    field("topic_names", STRING_ARRAY)
+        .until(5)
+        .answered_by::<DeletableTopicResult>(),
     field("timeout_ms", INT32),
 ]);
 

@@ -1,8 +1,11 @@
 //! Tables of the requests about groups and their offsets.
 
 use kafka_protocol::messages::delete_groups_request::DeleteGroupsRequest;
+use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::describe_groups_request::DescribeGroupsRequest;
+use kafka_protocol::messages::describe_groups_response::DescribedGroup;
 use kafka_protocol::messages::find_coordinator_request::FindCoordinatorRequest;
+use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::heartbeat_request::HeartbeatRequest;
 use kafka_protocol::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
 use kafka_protocol::messages::leave_group_request::{LeaveGroupRequest, MemberIdentity};
@@ -89,7 +92,9 @@ static OFFSET_DELETE_PARTITION: Struct =
 pub(super) static FIND_COORDINATOR: Struct = Struct::of::<FindCoordinatorRequest>(&[
     field("key", STRING).until(3),
     field("key_type", INT8).since(1),
-    field("coordinator_keys", STRING_ARRAY).since(4),
+    field("coordinator_keys", STRING_ARRAY)
+        .since(4)
+        .answered_by::<Coordinator>(),
 ]);
 
 pub(super) static JOIN_GROUP: Struct = Struct::of::<JoinGroupRequest>(&[
@@ -141,7 +146,7 @@ static SYNC_GROUP_ASSIGNMENT: Struct = Struct::of::<SyncGroupRequestAssignment>(
 ]);
 
 pub(super) static DESCRIBE_GROUPS: Struct = Struct::of::<DescribeGroupsRequest>(&[
-    field("groups", STRING_ARRAY),
+    field("groups", STRING_ARRAY).answered_by::<DescribedGroup>(),
     field("include_authorized_operations", BOOL).since(3),
 ]);
 
@@ -151,4 +156,6 @@ pub(super) static LIST_GROUPS: Struct = Struct::of::<ListGroupsRequest>(&[
 ]);
 
 pub(super) static DELETE_GROUPS: Struct =
-    Struct::of::<DeleteGroupsRequest>(&[field("groups_names", STRING_ARRAY)]);
+    Struct::of::<DeleteGroupsRequest>(&[
+        field("groups_names", STRING_ARRAY).answered_by::<DeletableGroupResult>()
+    ]);

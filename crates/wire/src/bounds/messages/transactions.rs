@@ -9,6 +9,7 @@ use kafka_protocol::messages::describe_producers_request::{
     DescribeProducersRequest, TopicRequest,
 };
 use kafka_protocol::messages::describe_transactions_request::DescribeTransactionsRequest;
+use kafka_protocol::messages::describe_transactions_response::TransactionState;
 use kafka_protocol::messages::end_txn_request::EndTxnRequest;
 use kafka_protocol::messages::list_transactions_request::ListTransactionsRequest;
 use kafka_protocol::messages::txn_offset_commit_request::{
@@ -107,8 +108,9 @@ static DESCRIBE_PRODUCERS_TOPIC: Struct = Struct::of::<TopicRequest>(&[
     field("partition_indexes", INT32_ARRAY),
 ]);
 
-pub(super) static DESCRIBE_TRANSACTIONS: Struct =
-    Struct::of::<DescribeTransactionsRequest>(&[field("transactional_ids", STRING_ARRAY)]);
+pub(super) static DESCRIBE_TRANSACTIONS: Struct = Struct::of::<DescribeTransactionsRequest>(&[
+    field("transactional_ids", STRING_ARRAY).answered_by::<TransactionState>(),
+]);
 
 pub(super) static LIST_TRANSACTIONS: Struct = Struct::of::<ListTransactionsRequest>(&[
     field("state_filters", STRING_ARRAY),
