@@ -153,9 +153,10 @@ impl GroupCoordinators {
             // who comes before the deletion of an older one was told would be taken for that one.
             let (newest, applied) = (self.metadata.image(), self.applied.load());
             let same = |name: &str| {
-                let id = image.topics().by_name(name).map(|t| t.id());
-                let is = |i: &Image| i.topics().by_name(name).map(|t| t.id()) == id;
-                is(&newest) && is(&applied)
+                let id_in = |image: &Image| image.topics().by_name(name).map(|t| t.id());
+                let id = id_in(image);
+                // Nothing was told of one that is new: no deletion of that name is to come.
+                id_in(&newest) == id && id_in(&applied).is_none_or(|told| Some(told) == id)
             };
             match &mut request {
                 Request::OffsetCommit(commit) => commit.topics.retain(|t| same(&t.name)),

@@ -18,6 +18,7 @@ use futures::future::poll_fn;
 use strandline_wire::{Api, FrameLimit, WireError, frame_length, parse_header};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Sleep;
 
 use crate::api::{self, ClientConnection};
 use crate::broker::Broker;
@@ -108,6 +109,10 @@ pub(crate) async fn serve(socket: TcpStream, client: ClientConnection, broker: A
     }
 }
 
+/// Longest time that responses are waited for behind which nothing was understood: nobody may be there any more, and
+/// a fetch may wait for days.
+const DRAIN: Duration = Duration::from_secs(30);
+
 /// Polls both halves in one task. When nothing more can be read, because the client has closed its side or
 /// sent what is not served, the responses to what it sent before still go out: a batch that was
 /// appended must not look lost. A client that takes nothing of them is cut off as ever.
@@ -118,6 +123,7 @@ async fn run_both(
     let mut read = std::pin::pin!(read);
     let mut write = std::pin::pin!(write);
     let mut read_end = None;
+    let mut drained: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| {
         if read_end.is_none()
             && let Poll::Ready(end) = read.as_mut().poll(cx)
@@ -125,7 +131,15 @@ async fn run_both(
             if matches!(end, End::Io(_)) {
                 return Poll::Ready(end);
             }
+            if matches!(end, End::Wire(_)) {
+                drained = Some(Box::pin(tokio::time::sleep(DRAIN)));
+            }
             read_end = Some(end);
+        }
+        if let Some(sleep) = &mut drained
+            && sleep.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(read_end.take().unwrap_or(End::ClosedByClient));
         }
         match write.as_mut().poll(cx) {
             Poll::Ready(Err(end)) => Poll::Ready(end),
@@ -312,5 +326,35 @@ async fn next_ready(responses: &mut mpsc::Receiver<Weighed>) -> NextSlot {
                 Poll::Pending => NextSlot::NotYet((Slot::Pending(future), weight)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bad_frame() -> End {
+        End::Wire(parse_header(bytes::Bytes::new()).unwrap_err())
+    }
+
+    // W-5, W-7
+    #[tokio::test(start_paused = true)]
+    async fn answers_behind_which_nothing_was_understood_are_waited_for_but_not_for_ever() {
+        let (minute, began) = (Duration::from_secs(60), tokio::time::Instant::now());
+        let late = async {
+            tokio::time::sleep(DRAIN / 2).await;
+            Ok(())
+        };
+        let end = run_both(async { bad_frame() }, late).await;
+        assert!(matches!(end, End::Wire(_)));
+        assert_eq!(began.elapsed(), DRAIN / 2);
+
+        let never = std::future::pending::<Result<(), End>>();
+        let end = tokio::time::timeout(minute, run_both(async { bad_frame() }, never)).await;
+        assert!(matches!(end, Ok(End::Wire(_))));
+        // Who has only closed its own side may be waiting for them.
+        let never = std::future::pending::<Result<(), End>>();
+        let closed = run_both(async { End::ClosedByClient }, never);
+        assert!(tokio::time::timeout(minute, closed).await.is_err());
     }
 }

@@ -241,8 +241,17 @@ fn load_epochs(
     log_start: Offset,
 ) -> Result<LeaderEpochs, LogError> {
     let folder = &request.folder;
-    let stored = LeaderEpochs::read(folder)?;
-    let mut changed = false;
+    let mut stored = LeaderEpochs::read(folder)?;
+    // The file may know of a log start that a power cut has taken back.
+    let first = log_start.max(loaded.segments.first_base());
+    let begins_late = |epochs: &LeaderEpochs| {
+        let begins = epochs.entries().first().map(|entry| entry.start_offset);
+        begins.is_some_and(|begins| begins > first)
+    };
+    let mut changed = !request.is_clean && stored.as_ref().is_some_and(begins_late);
+    if changed {
+        stored = None;
+    }
     let from = match (&stored, loaded.was_recovered) {
         (None, _) => loaded.segments.first_base(),
         (Some(_), true) => request.recovery_point.max(loaded.segments.first_base()),

@@ -74,7 +74,12 @@ impl Log {
         let mut segments = Vec::with_capacity(extents.len());
         for (extent, id, max_timestamp) in extents {
             let file = match self.open_segment_file(id, SegmentFile::Log) {
-                Err(e) if e.is_not_found() => continue, // retention was faster
+                // Retention was faster; or else the only one that was asked for is lost.
+                Err(e)
+                    if e.is_not_found() && (most > 1 || self.log_start_offset() >= extent.end) =>
+                {
+                    continue;
+                }
                 other => other?,
             };
             let mut leader_epochs = epochs.clone();

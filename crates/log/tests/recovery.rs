@@ -521,6 +521,33 @@ fn the_start_of_a_tiered_log_comes_from_the_checkpoint() {
     assert_eq!(fixture.log().epoch_for_offset(1), Some(0)); // S-13
 }
 
+// R-9, L-23: a power cut may take back where the log begins, and leave the epochs of a log that begins there
+#[test]
+fn epochs_that_begin_behind_the_log_are_found_again() {
+    let mut fixture = filled(30);
+    fixture.written();
+    let log = fixture.log();
+    let end = log.log_end_offset();
+    log.set_high_watermark(end);
+    log.delete_records_to(end - 1).unwrap();
+    let file = fixture.folder().join("leader-epoch-checkpoint");
+    let begun = std::time::Instant::now();
+    while !std::fs::read_to_string(&file)
+        .unwrap()
+        .ends_with(&format!("0 {}\n", end - 1))
+    {
+        assert!(begun.elapsed().as_secs() < 20);
+        std::thread::yield_now();
+    }
+    fixture.crash();
+    fixture.load();
+    let log = fixture.log();
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (0, end));
+    for offset in 0..end {
+        assert_eq!(log.epoch_for_offset(offset), Some(0), "{offset}");
+    }
+}
+
 // L-27
 #[test]
 fn the_recovery_point_follows_the_flush_of_rolled_segments() {

@@ -136,6 +136,45 @@ fn an_answer_out_of_proportion_is_refused() {
     }
 }
 
+/// The same of arrays of partitions, which take four bytes each: some 100,000 are sound.
+#[test]
+fn partitions_whose_answer_is_out_of_proportion_are_refused() {
+    let partitions = |count: u32| {
+        let numbers = (0..count).flat_map(u32::to_be_bytes);
+        varint(count + 1)
+            .into_iter()
+            .chain(numbers)
+            .collect::<Vec<u8>>()
+    };
+    // By API and version: what is before the partitions of one topic, and after them.
+    let fetch = (
+        served(9).unwrap(),
+        8,
+        &[2, 2, b'g', 2, 2, b't'][..],
+        &[0_u8, 0, 0, 0][..],
+    );
+    let old_fetch = (
+        served(9).unwrap(),
+        6,
+        &[2, b'g', 2, 2, b't'][..],
+        &[0_u8, 0][..],
+    );
+    let producers = (served(61).unwrap(), 0, &[2, 2, b't'][..], &[0_u8, 0][..]);
+    for (api, version, before, after) in [fetch, old_fetch, producers] {
+        for (count, is_sound) in [(100_000, true), (20_000_000, false)] {
+            let body = Bytes::from([before, &partitions(count), after].concat());
+            let checked = check_body(api, version, &body);
+            match (is_sound, &checked) {
+                (true, Ok(_)) => {}
+                (false, Err(WireError::Malformed { fault, .. })) => {
+                    assert!(matches!(fault, BodyFault::Answer { .. }), "{fault}");
+                }
+                _ => panic!("{} {version}, {count}: {checked:?}", api.name),
+            }
+        }
+    }
+}
+
 /// A change to the bytes of a sound body.
 #[derive(Debug, Clone)]
 enum Edit {

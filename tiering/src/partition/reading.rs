@@ -53,7 +53,7 @@ impl RemotePartition {
             let position = self.position(&segment, offset, &stream).await?;
             let mut reader = SegmentReader::new(fetcher, &segment, Some(&stream), position);
             // What is here goes out: many small segments would take their time one after the other, and a fetch that
-            // gives up meanwhile would have nothing of them (F-60).
+            // gives up meanwhile would have nothing of them (F-60). Only a sealed list is waited for.
             if !reader.begin(&collector) && collector.read.size_in_bytes > 0 {
                 waited = true;
                 break;

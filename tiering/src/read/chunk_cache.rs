@@ -19,6 +19,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
+use tokio::task::unconstrained;
 
 use super::admission::SecondFetch;
 use super::plan::ChunkKey;
@@ -48,7 +49,10 @@ impl ChunkHandle {
     pub(crate) fn is_ready(&self) -> bool {
         match self {
             Self::Ready(_) => true,
-            Self::Pending(fill) => fill.peek().is_some(),
+            // One that nobody has asked yet does not know that its task is done.
+            Self::Pending(fill) => {
+                fill.peek().is_some() || unconstrained(fill.clone()).now_or_never().is_some()
+            }
         }
     }
 

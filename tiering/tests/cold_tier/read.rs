@@ -322,6 +322,29 @@ async fn many_small_segments_do_not_take_their_time_one_after_the_other() {
     assert!(began.elapsed() < get * 12, "{:?}", began.elapsed());
 }
 
+// What was fetched ahead is here, whether or not somebody waited for it.
+#[tokio::test]
+async fn a_read_goes_through_all_small_segments_that_were_fetched_ahead() {
+    for memory in [0, 1 << 20] {
+        let (_, bucket) = faulty();
+        let log = Log::regular(40, 1);
+        let mut options = small(&bucket);
+        (options.chunk_bytes, options.read_ahead_max_bytes) = (1 << 20, 32 << 20);
+        (options.seal_segments, options.cache_memory_bytes) = (1000, memory);
+        let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+        log.upload(&partition).await;
+        let mut offset = 0;
+        for _ in 0..3 {
+            offset = assert_reads(&partition, &log, offset, 1, true).await;
+        }
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        let end = assert_reads(&partition, &log, offset, 1 << 20, true).await;
+        assert_eq!(end, log.next);
+    }
+}
+
 // Each small segment is a request of its own, which others of the broker wait behind.
 #[tokio::test(start_paused = true)]
 async fn a_reader_of_small_segments_is_not_fetched_ahead_without_end() {

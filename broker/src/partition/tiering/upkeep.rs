@@ -75,7 +75,10 @@ impl Partition {
         if view.base_offset().is_none() {
             return false;
         }
-        let is_time = now_ms >= self.remote.next_expiry_ms.load(Ordering::Relaxed);
+        let next_ms = self.remote.next_expiry_ms.load(Ordering::Relaxed);
+        // One too far away is of a clock that was set back.
+        let is_time =
+            now_ms >= next_ms || next_ms.saturating_sub(now_ms) > self.remote.expiry_interval_ms;
         let has_failed = self.remote.has_expiry_failed.load(Ordering::Relaxed);
         if !is_time && (has_failed && !self.must_expire_first(remote)) {
             return false;

@@ -94,6 +94,13 @@ impl Field {
         self
     }
 
+    /// The same of an array of partitions, of which a request may name very many: without what comes besides, so
+    /// that no bound meets who watches some 100,000 of them.
+    pub(super) const fn answered_per_partition_by<T>(mut self) -> Self {
+        self.answer = size_of::<T>();
+        self
+    }
+
     /// Up to this version (inclusive).
     pub(super) const fn until(mut self, version: i16) -> Self {
         self.until = version;

@@ -19,6 +19,9 @@ use kafka_protocol::messages::offset_delete_request::{
 use kafka_protocol::messages::offset_fetch_request::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
+use kafka_protocol::messages::offset_fetch_response::{
+    OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+};
 use kafka_protocol::messages::sync_group_request::{SyncGroupRequest, SyncGroupRequestAssignment};
 
 use crate::bounds::schema::{
@@ -60,7 +63,8 @@ pub(super) static OFFSET_FETCH: Struct = Struct::of::<OffsetFetchRequest>(&[
 /// Up to version 7.
 static OFFSET_FETCH_TOPIC: Struct = Struct::of::<OffsetFetchRequestTopic>(&[
     field("name", STRING),
-    field("partition_indexes", INT32_ARRAY),
+    field("partition_indexes", INT32_ARRAY)
+        .answered_per_partition_by::<OffsetFetchResponsePartition>(),
 ]);
 
 /// From version 8 on.
@@ -73,7 +77,8 @@ static OFFSET_FETCH_GROUP: Struct = Struct::of::<OffsetFetchRequestGroup>(&[
 
 static OFFSET_FETCH_GROUP_TOPIC: Struct = Struct::of::<OffsetFetchRequestTopics>(&[
     field("name", STRING),
-    field("partition_indexes", INT32_ARRAY),
+    field("partition_indexes", INT32_ARRAY)
+        .answered_per_partition_by::<OffsetFetchResponsePartitions>(),
 ]);
 
 pub(super) static OFFSET_DELETE: Struct = Struct::of::<OffsetDeleteRequest>(&[

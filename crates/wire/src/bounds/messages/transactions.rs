@@ -5,9 +5,11 @@ use kafka_protocol::messages::add_offsets_to_txn_request::AddOffsetsToTxnRequest
 use kafka_protocol::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
 };
+use kafka_protocol::messages::add_partitions_to_txn_response::AddPartitionsToTxnPartitionResult;
 use kafka_protocol::messages::describe_producers_request::{
     DescribeProducersRequest, TopicRequest,
 };
+use kafka_protocol::messages::describe_producers_response::PartitionResponse;
 use kafka_protocol::messages::describe_transactions_request::DescribeTransactionsRequest;
 use kafka_protocol::messages::describe_transactions_response::TransactionState;
 use kafka_protocol::messages::end_txn_request::EndTxnRequest;
@@ -18,6 +20,7 @@ use kafka_protocol::messages::txn_offset_commit_request::{
 use kafka_protocol::messages::write_txn_markers_request::{
     WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest,
 };
+use kafka_protocol::messages::write_txn_markers_response::WritableTxnMarkerPartitionResult;
 
 use crate::bounds::schema::{
     BOOL, Element, INT16, INT32, INT32_ARRAY, INT64, Kind, NULLABLE_STRING, Null, STRING,
@@ -44,7 +47,8 @@ static ADD_PARTITIONS_TRANSACTION: Struct = Struct::of::<AddPartitionsToTxnTrans
 
 static ADD_PARTITIONS_TOPIC: Struct = Struct::of::<AddPartitionsToTxnTopic>(&[
     field("name", STRING),
-    field("partitions", INT32_ARRAY),
+    field("partitions", INT32_ARRAY)
+        .answered_per_partition_by::<AddPartitionsToTxnPartitionResult>(),
 ]);
 
 pub(super) static ADD_OFFSETS_TO_TXN: Struct = Struct::of::<AddOffsetsToTxnRequest>(&[
@@ -74,7 +78,8 @@ static TXN_MARKER: Struct = Struct::of::<WritableTxnMarker>(&[
 
 static TXN_MARKER_TOPIC: Struct = Struct::of::<WritableTxnMarkerTopic>(&[
     field("name", STRING),
-    field("partition_indexes", INT32_ARRAY),
+    field("partition_indexes", INT32_ARRAY)
+        .answered_per_partition_by::<WritableTxnMarkerPartitionResult>(),
 ]);
 
 pub(super) static TXN_OFFSET_COMMIT: Struct = Struct::of::<TxnOffsetCommitRequest>(&[
@@ -105,7 +110,7 @@ pub(super) static DESCRIBE_PRODUCERS: Struct =
 
 static DESCRIBE_PRODUCERS_TOPIC: Struct = Struct::of::<TopicRequest>(&[
     field("name", STRING),
-    field("partition_indexes", INT32_ARRAY),
+    field("partition_indexes", INT32_ARRAY).answered_per_partition_by::<PartitionResponse>(),
 ]);
 
 pub(super) static DESCRIBE_TRANSACTIONS: Struct = Struct::of::<DescribeTransactionsRequest>(&[
