@@ -42,6 +42,8 @@ use crate::settings::LiveConfig;
 use crate::tier_scheduler;
 use logs::{open_logs, refuse_orphaned_logs};
 
+/// A start that waits longer for the object store says so.
+const STORE_PATIENCE: Duration = Duration::from_secs(3);
 /// Tasks that do not end by themselves get this long when the broker stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -111,7 +113,15 @@ async fn serve(config: BrokerConfig) -> Result<(), ServerError> {
     let sockets = bind(&config).await?;
     let http_state = HttpState::new(registry.clone());
     let http_address = serve_http(&config, &http_state, &shutdown).await?;
-    let broker = open(config, &sockets, &registry, Clock::system(), &shutdown).await?;
+    let mut stop = std::pin::pin!(stop);
+    // A store that does not answer takes its time; who stops the start leaves what a kill would leave.
+    let broker = tokio::select! {
+        broker = open(config, &sockets, &registry, Clock::system(), &shutdown) => broker?,
+        () = &mut stop => {
+            tracing::info!("stopped before it was ready");
+            return Ok(());
+        }
+    };
     tier_scheduler::start(&broker, &shutdown);
     housekeeping::start(&broker, &shutdown);
     restore::start(&broker, &shutdown);
@@ -128,7 +138,7 @@ async fn serve(config: BrokerConfig) -> Result<(), ServerError> {
     }
     http_state.set_ready(&broker);
     let lost = tokio::select! {
-        () = stop => None,
+        () = &mut stop => None,
         why = broker.metadata.stopped() => Some(why),
     };
     tracing::info!("stopping");
@@ -338,10 +348,17 @@ async fn open_tier(
             url: url.clone(),
             source,
         })?;
-    bucket
-        .probe()
-        .await
-        .map_err(|source| ServerError::Bucket { url, source })?;
+    let probed = {
+        let mut probe = std::pin::pin!(bucket.probe());
+        match tokio::time::timeout(STORE_PATIENCE, &mut probe).await {
+            Ok(probed) => probed,
+            Err(_) => {
+                tracing::warn!(%url, "the object store has not answered yet, the start waits for it");
+                probe.await
+            }
+        }
+    };
+    probed.map_err(|source| ServerError::Bucket { url, source })?;
     let node_id = BrokerId(config.settings.node_id);
     let mut options = RemoteTierOptions::new(bucket, cluster_id, node_id, config.cache_dir.clone());
     options.cache_memory_bytes = ours.cache_memory_bytes;

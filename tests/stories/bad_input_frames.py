@@ -53,7 +53,7 @@ class Story:
         require(answer is None, f"{payload[:40].hex()} was answered with {None if answer is None else answer[:60].hex()}")
 
     def run(self):
-        for name in ("lengths", "truncated", "headers", "unknown_apis", "unknown_versions", "api_versions_127", "api_versions_name",
+        for name in ("lengths", "truncated", "headers", "unknown_apis", "unknown_versions", "bytes_too_many", "api_versions_127", "api_versions_name",
                      "absurd_arrays", "garbage", "mutations", "announced_memory", "slow_loris", "byte_by_byte", "never_reads",
                      "named_often", "pipelined", "acks_zero", "acks_zero_error", "topic_names"):
             if self.jvm and name == "announced_memory":
@@ -100,6 +100,12 @@ class Story:
             for version in {high + 1, 99, 32767, -1} - {0}:
                 if key != 18:
                     self.closes(struct.pack(">hhi", key, version, 7) + string("x") + b"\0" + bytes(16))
+
+    def bytes_too_many(self):
+        """bytes behind the last field are not read: librdkafka asks for all topics with three of them"""
+        for version, body in ((13, "00000000010000"), (12, "00000000000102030405"), (1, "ffffffff01")):
+            with Connection(self.address) as connection:
+                require(connection.ask(3, version, bytes.fromhex(body)).data, f"an answer to Metadata {version}")
 
     def api_versions_127(self):
         """ApiVersions of an unknown version: error 35 in a v0 body, and the connection goes on"""

@@ -141,6 +141,18 @@ def stores(suite):
         away(suite, s3)
 
 
+def silent_store(suite):
+    """A store that takes connections and says nothing."""
+    with suite.check("store: a start that waits for an answer says so, and SIGTERM ends it"), socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        settings = {"strandline.store.url": "s3://strandline/tests", "strandline.store.s3.endpoint": address, "strandline.store.s3.region": "us-east-1"}
+        with unstarted(settings, SeaweedFS.environment()) as broker:
+            broker.spawn()
+            wait_until(lambda: "has not answered yet" in broker.log_path.read_text(errors="replace"), "a word about the store", 20)
+            broker.process.terminate()
+            equal(broker.process.wait(10), 0, "exit code")
+
+
 def away(suite, s3):
     """The store goes away under a running broker, and comes back."""
     sent = ledger.rows(0, 6000)
@@ -179,7 +191,7 @@ def away(suite, s3):
 
 def main():
     suite = Suite("bad-input-start")
-    for part in (settings, directories, stores):
+    for part in (settings, directories, stores, silent_store):
         with suite.story():
             part(suite)
     suite.finish()

@@ -3,7 +3,7 @@
 //! The decoder reserves memory for as many elements as a length claims, so ten bytes can ask for
 //! hundreds of gigabytes. [`check_body`] walks the body along a table of its fields and refuses
 //! what does not fit: lengths beyond the bytes that follow, malformed numbers, tags out of order,
-//! bytes left over, and frames whose elements would take far more memory than the frame, or whose
+//! bytes left over in a tag, and frames whose elements would take far more memory than the frame, or whose
 //! answer would. It allocates nothing, and what it accepts the decoder accepts.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 

@@ -112,7 +112,7 @@ pub enum BodyFault {
         /// Bytes that the answer to a body of this size may take.
         limit: usize,
     },
-    /// Bytes follow the last field of the body, or of a tagged field.
+    /// Bytes follow the last field of a tagged field.
     #[error("{0} bytes are left over")]
     LeftOver(usize),
 }

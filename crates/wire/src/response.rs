@@ -20,11 +20,7 @@ pub fn decode_request<T: Decodable>(
         version: header.version,
         reason,
     };
-    let message = T::decode(&mut body, header.version).map_err(|e| fault(e.to_string()))?;
-    if !body.is_empty() {
-        return Err(fault(format!("{} bytes left over", body.len())));
-    }
-    Ok(message)
+    T::decode(&mut body, header.version).map_err(|e| fault(e.to_string()))
 }
 
 /// Encodes a whole response frame: length, header, body. Errors: a field that the version lacks.

@@ -1,5 +1,7 @@
 """confluent-kafka (librdkafka) as an adapter."""
 
+import re
+
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
@@ -12,6 +14,8 @@ class Client:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for future in admin.create_topics([new]).values():
             future.result(30)
+        if topic not in admin.list_topics(timeout=30).topics:
+            raise SystemExit(f"{topic} is not among all topics")
 
     def produce(self, topic, codec, rows):
         failures = []
@@ -39,7 +43,8 @@ class Client:
                          "max.partition.fetch.bytes": partition_bytes,
                          "receive.message.max.bytes": max(fetch_bytes * 2, 100 << 20)}
         consumer = Consumer(settings)
-        consumer.subscribe([topic])
+        # By a pattern it asks for all topics, by the name for one.
+        consumer.subscribe([topic if fetch_bytes else f"^{re.escape(topic)}$"])
         rows = []
         while len(rows) < count:
             message = consumer.poll(30)

@@ -11,6 +11,8 @@ class Client:
     def create(self, topic, partitions, configs):
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
         admin.create_topics([NewTopic(name=topic, num_partitions=partitions, replication_factor=1, topic_configs=configs)])
+        if topic not in admin.list_topics():
+            raise SystemExit(f"{topic} is not among all topics")
         admin.close()
 
     def produce(self, topic, codec, rows):

@@ -63,10 +63,10 @@ impl<'a> Walker<'a> {
         self.cursor.position()
     }
 
-    /// Walks the whole body; returns the memory that its decoded form allocates.
+    /// Walks the body; returns the memory that its decoded form allocates. What follows the last field nobody reads,
+    /// as in Kafka: librdkafka asks for all topics with three bytes too many (Metadata from version 9 on).
     pub(super) fn message(&mut self, message: &'static Struct) -> Result<usize, BodyFault> {
         self.fields(message)?;
-        self.cursor.finish()?;
         Ok(self.memory)
     }
 
