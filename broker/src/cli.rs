@@ -1,5 +1,6 @@
 //! Arguments of the program `strandline`.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -89,7 +90,12 @@ fn run_server(args: &ServerArgs) -> ExitCode {
     match server::run(loaded.config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            complain(&chain(&e));
+            // Who reads the log as JSON finds the cause in it, unless the log is off.
+            if format == LineFormat::Json && tracing::enabled!(tracing::Level::ERROR) {
+                tracing::error!("{}", chain(&e));
+            } else {
+                complain(&chain(&e));
+            }
             ExitCode::from(EXIT_FAILURE)
         }
     }
@@ -105,9 +111,7 @@ fn load(args: &ServerArgs) -> Result<Loaded, Vec<String>> {
             Some((path.display().to_string(), text))
         }
     };
-    let environment = std::env::vars_os()
-        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-        .collect();
+    let environment = environment(std::env::vars_os())?;
     let sources = Sources {
         file,
         environment,
@@ -137,7 +141,55 @@ fn chain(error: &dyn std::error::Error) -> String {
     line
 }
 
+/// What can be read of the environment. A setting that is no text is wrong, all else is not ours.
+fn environment(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Vec<(String, String)>, Vec<String>> {
+    let mut read = Vec::new();
+    let mut wrong = Vec::new();
+    for (name, value) in variables {
+        let shown = name.to_string_lossy().into_owned();
+        match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => read.push((name, value)),
+            _ if shown.starts_with("STRANDLINE_") => {
+                wrong.push(format!(
+                    "environment variable {shown}: must be text in UTF-8"
+                ));
+            }
+            _ => {}
+        }
+    }
+    if wrong.is_empty() {
+        Ok(read)
+    } else {
+        Err(wrong)
+    }
+}
+
 fn complain(line: &str) {
     // Standard error may be closed; then nobody wants to know.
     let _ = writeln!(std::io::stderr(), "strandline: {line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_setting_in_the_environment_that_is_no_text_is_wrong() {
+        let no_text = || OsString::from_vec(vec![b'a', 0xff]);
+        let good = ("STRANDLINE_DATA_DIR".into(), "/d".into());
+        let foreign = ("PS1".into(), no_text());
+        let read = environment([good, foreign].into_iter());
+        let expected = vec![("STRANDLINE_DATA_DIR".to_owned(), "/d".to_owned())];
+        assert_eq!(read, Ok(expected));
+        let wrong = ("STRANDLINE_DATA_DIR".into(), no_text());
+        let said = environment([wrong].into_iter()).unwrap_err();
+        assert_eq!(
+            said,
+            ["environment variable STRANDLINE_DATA_DIR: must be text in UTF-8"]
+        );
+    }
 }

@@ -1,6 +1,7 @@
 """Starts that are refused, each with its cause and an exit code; and a store that goes away while the broker runs."""
 
 import contextlib
+import json
 import socket
 import sys
 import tempfile
@@ -48,6 +49,8 @@ def settings(suite):
     with suite.check("an unknown name: exit code 2"):
         refused({"no.such.name": "1"}, ["no.such.name"], code=2)
         refused({"strandline.no.such.name": "1"}, ["strandline.no.such.name"], code=2)
+        refused({}, ["STRANDLINE_NO_SUCH_NAME"], code=2, env={"STRANDLINE_NO_SUCH_NAME": "1"})
+        refused({}, ["STRANDLINE_NUM_PARTITION", "STRANDLINE_NUM_PARTITIONS"], code=2, env={"STRANDLINE_NUM_PARTITION": "1"})
     with suite.check("a setting of Kafka's that is not served: a warning that names it"):
         with Strandline({"num.network.threads": "5"}) as broker:
             said = broker.log_path.read_text(errors="replace")
@@ -111,6 +114,13 @@ def directories(suite):
             with wire.Connection(broker.bootstrap) as connection:
                 connection.send(1, 12, wire.fetch_body("waited-for", max_wait=60_000, min_bytes=1000))
                 equal(broker.terminate(timeout=15), 0, "exit code")
+
+
+    with suite.check("the cause of a refused start is a line of JSON where the log is JSON"):
+        with tempfile.NamedTemporaryFile() as file, unstarted({"strandline.log.format": "json", "strandline.data.dir": f"{file.name}/data"}) as broker:
+            last = json.loads(broker.refuses()[1].splitlines()[-1])
+            equal(last["level"], "ERROR", "level")
+            require(file.name in json.dumps(last), f"the cause is not in {last}")
 
 
 def stores(suite):

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use strandline_wire::messages as m;
 use strandline_wire::{ErrorCode, StrBytes};
 
-use crate::model::plan::Setup;
 use crate::model::world::World;
 
 const GROUP: &str = "group";
@@ -15,18 +14,6 @@ const HOUR_MS: i64 = 3_600_000;
 
 fn text(value: &str) -> StrBytes {
     StrBytes::from_string(value.to_owned())
-}
-
-async fn world() -> World {
-    let world = World::new(Setup {
-        segment_bytes: 1 << 20,
-        retention_ms: -1,
-        retention_bytes: -1,
-        local_retention_bytes: -1,
-    })
-    .await;
-    world.wait_for_group_coordinator(GROUP).await;
-    world
 }
 
 async fn describe(world: &World) -> m::describe_groups_response::DescribedGroup {
@@ -83,7 +70,7 @@ async fn sync(world: &World, joined: &m::JoinGroupResponse) -> i16 {
 // G-41, X-19: a clock that is set forward makes nobody silent.
 #[tokio::test]
 async fn a_step_forward_evicts_nobody() {
-    let world = world().await;
+    let world = World::coordinating(GROUP).await;
     let [first, second] = join_two(&world, || {}).await;
     let synced = futures::future::join(sync(&world, &first), sync(&world, &second)).await;
     assert_eq!(synced, (0, 0));
@@ -101,7 +88,7 @@ async fn a_step_forward_evicts_nobody() {
 // G-4, G-5: a clock that is set back parks nobody.
 #[tokio::test]
 async fn a_step_back_parks_no_join() {
-    let world = world().await;
+    let world = World::coordinating(GROUP).await;
     let back = || world.set_wall_ms(world.now_ms() - HOUR_MS);
     let [first, second] = join_two(&world, back).await;
     assert_eq!((first.error_code, second.error_code), (0, 0));

@@ -11,7 +11,6 @@ use strandline_types::TopicName;
 use strandline_wire::StrBytes;
 use strandline_wire::messages as m;
 
-use crate::model::plan::Setup;
 use crate::model::world::World;
 
 const GROUP: &str = "group";
@@ -22,14 +21,7 @@ fn wire_name() -> m::TopicName {
 }
 
 async fn world() -> World {
-    let world = World::new(Setup {
-        segment_bytes: 1 << 20,
-        retention_ms: -1,
-        retention_bytes: -1,
-        local_retention_bytes: -1,
-    })
-    .await;
-    world.wait_for_group_coordinator(GROUP).await;
+    let world = World::coordinating(GROUP).await;
     create(&world).await;
     world
 }

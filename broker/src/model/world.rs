@@ -57,6 +57,19 @@ impl World {
         world
     }
 
+    /// One that keeps everything and coordinates this group.
+    pub(super) async fn coordinating(group: &str) -> Self {
+        let world = Self::new(Setup {
+            segment_bytes: 1 << 20,
+            retention_ms: -1,
+            retention_bytes: -1,
+            local_retention_bytes: -1,
+        })
+        .await;
+        world.wait_for_group_coordinator(group).await;
+        world
+    }
+
     fn home(&self) -> PathBuf {
         self.root.path().join(format!("life-{}", self.life))
     }

@@ -3,7 +3,8 @@
 use strandline_wire::messages as m;
 
 use crate::client::{Broker, text, topic_name};
-use crate::{create_topic, only_member};
+use crate::create_topic;
+use crate::groups::only_member;
 
 /// The code of the group, and what each partition is answered.
 fn delete(

@@ -59,6 +59,14 @@ pub enum ConfigError {
         /// Where it was given.
         origin: Origin,
     },
+    /// A `STRANDLINE_…` variable that names no setting, neither ours nor Kafka's.
+    #[error("environment variable {variable} names no setting{}", hint(.nearest.as_deref()))]
+    UnknownVariable {
+        /// The variable, shortened if it is very long.
+        variable: String,
+        /// The variable that it resembles most.
+        nearest: Option<String>,
+    },
     /// Kafka has it, we do not do it yet, and ignoring it would change what the user relies on.
     #[error("{name} = '{value}' is not served yet: {allowed}")]
     NotServed {
@@ -195,13 +203,13 @@ pub enum ConfigWarning {
         /// Where it was given.
         origin: Origin,
     },
-    /// A `STRANDLINE_…` variable that names no setting.
-    #[error("environment variable {variable} names no setting: ignored{}", hint(.nearest.as_deref()))]
-    UnknownVariable {
+    /// A `STRANDLINE_…` variable of the form that container platforms set by themselves.
+    #[error(
+        "environment variable {variable} names no setting and looks like one that a container platform sets: ignored"
+    )]
+    VariableOfAPlatform {
         /// The variable.
         variable: String,
-        /// The variable that it resembles most.
-        nearest: Option<String>,
     },
     /// A listener of `controller.listener.names`; the metadata quorum is inside the broker for now.
     #[error("listener {0} is for controllers, which need no listener here yet: ignored")]

@@ -198,11 +198,26 @@ impl Merged {
                 Some(name) => {
                     self.set(name, value.clone(), Origin::Environment(variable.clone()));
                 }
-                None => self.warnings.push(ConfigWarning::UnknownVariable {
-                    variable: variable.clone(),
-                    nearest: nearest_variable(variable, names.keys()),
-                }),
+                None => self.unknown_variable(variable, nearest_variable(variable, names.keys())),
             }
+        }
+    }
+
+    fn unknown_variable(&mut self, variable: &str, nearest: Option<String>) {
+        let name = variable[ENVIRONMENT_PREFIX.len()..].to_ascii_lowercase();
+        let origin = Origin::Environment(variable.to_owned());
+        match standing(&name.replace('_', ".")) {
+            Standing::Known => self.not_served(&name, origin),
+            Standing::Removed => self.warnings.push(ConfigWarning::Removed { name, origin }),
+            Standing::Unknown if is_of_a_platform(variable) => {
+                let variable = variable.to_owned();
+                self.warnings
+                    .push(ConfigWarning::VariableOfAPlatform { variable });
+            }
+            Standing::Unknown => self.errors.0.push(ConfigError::UnknownVariable {
+                variable: quote(variable),
+                nearest,
+            }),
         }
     }
 
@@ -272,6 +287,22 @@ pub fn environment_name(setting: &str) -> String {
     )
 }
 
+/// True for what Kubernetes and Docker's links put into a container for a service of our name or of
+/// one that begins with it, `STRANDLINE_SERVICE_HOST` and `STRANDLINE_HTTP_PORT_9644_TCP_ADDR`:
+/// nobody wrote them, so nobody could take them away.
+fn is_of_a_platform(variable: &str) -> bool {
+    let words: Vec<&str> = variable.split('_').collect();
+    let is_port = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let is_link = |at: usize| match &words[at..] {
+        ["SERVICE", "HOST"] | ["PORT"] | ["SERVICE", "PORT", ..] => true,
+        ["PORT", port, "TCP" | "UDP" | "SCTP", rest @ ..] => {
+            is_port(port) && matches!(rest, [] | ["PROTO" | "PORT" | "ADDR"])
+        }
+        _ => false,
+    };
+    (1..words.len()).any(is_link)
+}
+
 fn nearest_variable<'a>(variable: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
     let bare = |text: &str| {
         text.to_ascii_lowercase()
@@ -296,6 +327,35 @@ mod tests {
             assert!(!name.contains('_'), "{name}");
         }
         assert!(seen.len() > 400);
+    }
+
+    #[test]
+    fn variables_of_a_platform_are_told_from_slips_of_the_pen() {
+        for of_a_platform in [
+            "STRANDLINE_SERVICE_HOST",
+            "STRANDLINE_SERVICE_PORT",
+            "STRANDLINE_SERVICE_PORT_KAFKA",
+            "STRANDLINE_PORT",
+            "STRANDLINE_PORT_9092_TCP",
+            "STRANDLINE_PORT_9092_TCP_PROTO",
+            "STRANDLINE_PORT_9092_TCP_PORT",
+            "STRANDLINE_0_PORT_9092_TCP_ADDR",
+            "STRANDLINE_HEADLESS_SERVICE_HOST",
+        ] {
+            assert!(is_of_a_platform(of_a_platform), "{of_a_platform}");
+        }
+        for not in [
+            "STRANDLINE_",
+            "STRANDLINE_HOST",
+            "STRANDLINE_SERVICE",
+            "STRANDLINE_PORT_9092",
+            "STRANDLINE_PORT__TCP",
+            "STRANDLINE_PORT_X_TCP",
+            "STRANDLINE_PORT_9092_TCP_HOST",
+            "STRANDLINE_NUM_PARTITION",
+        ] {
+            assert!(!is_of_a_platform(not), "{not}");
+        }
     }
 
     #[test]

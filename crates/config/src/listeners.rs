@@ -85,6 +85,8 @@ pub(crate) struct ResolvedListeners {
     pub(crate) errors: ConfigErrors,
 }
 
+const NOT_AN_ADDRESS: &str = "must be NAME://host:port with a port of 0 to 65535";
+
 impl ListenerSettings<'_> {
     /// Resolves and checks all of them together.
     pub(crate) fn resolve(&self) -> ResolvedListeners {
@@ -162,7 +164,7 @@ impl ListenerSettings<'_> {
         let mut read: Vec<Listener> = Vec::new();
         for item in items {
             let Some((name, address)) = item.split_once("://") else {
-                out.conflict(setting, item, "must be NAME://host:port");
+                out.conflict(setting, item, NOT_AN_ADDRESS);
                 continue;
             };
             let name = name.trim().to_ascii_uppercase();
@@ -177,7 +179,7 @@ impl ListenerSettings<'_> {
                 continue;
             }
             let Some(address) = HostPort::parse(address) else {
-                out.conflict(setting, item, "must be NAME://host:port");
+                out.conflict(setting, item, NOT_AN_ADDRESS);
                 continue;
             };
             if read.iter().any(|other| other.name == name) {

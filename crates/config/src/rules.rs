@@ -65,7 +65,50 @@ pub(crate) fn check_broker(layers: &Layers, settings: &BrokerSettings) -> Vec<Co
         &policy,
         settings.remote_log_storage_system_enable,
     ));
+    if settings.remote_log_storage_system_enable {
+        errors.extend(check_local_retention_of_broker(layers));
+    }
     errors
+}
+
+/// `log.local.retention.*` within `log.retention.*` (8.1), for what the topics inherit.
+fn check_local_retention_of_broker(layers: &Layers) -> Vec<ConfigError> {
+    let value = |name: &str| -> Option<i64> {
+        let setting = topic_setting(name)?;
+        match inherited(setting, layers) {
+            Some(given) => given.text.trim().parse().ok(),
+            None => setting.default_text()?.parse().ok(),
+        }
+    };
+    let pairs = [
+        (
+            ("local.retention.ms", "log.local.retention.ms"),
+            ("retention.ms", "log.retention.ms"),
+        ),
+        (
+            ("local.retention.bytes", "log.local.retention.bytes"),
+            ("retention.bytes", "log.retention.bytes"),
+        ),
+    ];
+    let wrong = pairs
+        .into_iter()
+        .filter_map(|((local, local_name), (total, total_name))| {
+            let (local, total) = (value(local)?, value(total)?);
+            exceeds_total(local, total).then(|| {
+                conflict(
+                    &[(local_name, &local), (total_name, &total)],
+                    LOCAL_ABOVE_TOTAL,
+                )
+            })
+        });
+    wrong.collect()
+}
+
+const LOCAL_ABOVE_TOTAL: &str = "the local retention must not exceed the total one";
+
+/// -2 of `local` is "as the total one", -1 of either is "no limit".
+fn exceeds_total(local: i64, total: i64) -> bool {
+    local != -2 && total != -1 && (local == -1 || local > total)
 }
 
 /// With a cold tier the default policy must not be to compact: topics that follow it would leave the
@@ -194,11 +237,8 @@ fn check_local_retention(
             let reason = "with remote.log.copy.disable=true the local retention must be -2 or \
                           equal to the total one";
             errors.push(conflict(&both, reason));
-        } else if total != -1 && (local == -1 || local > total) {
-            errors.push(conflict(
-                &both,
-                "the local retention must not exceed the total one",
-            ));
+        } else if exceeds_total(local, total) {
+            errors.push(conflict(&both, LOCAL_ABOVE_TOTAL));
         }
     }
     errors

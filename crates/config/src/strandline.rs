@@ -17,7 +17,7 @@ settings! {
     "Id of the cluster, for a first start; unset = a new one is made and kept. A later start with another id is refused."
     cluster_id: Option<String> = optional("strandline.cluster.id", Text).check("STRING, 22 characters of URL-safe base64, not all zero", is_cluster_id);
     "The bucket: `file:///directory` or `s3://bucket/prefix`."
-    store_url: String = derived("strandline.store.url", Text, "`file://<strandline.data.dir>/bucket`").check("`file:///directory` or `s3://bucket/prefix` (others are not served yet)", is_store_url);
+    store_url: String = derived("strandline.store.url", Text, "`file://<strandline.data.dir>/bucket`").check("`file:///directory` or `s3://bucket/prefix`, the bucket's name 3 to 63 letters, digits, `.`, `_` and `-` (others are not served yet)", is_store_url);
     "URL of an S3 server other than Amazon's."
     store_s3_endpoint: Option<String> = optional("strandline.store.s3.endpoint", Text).check("`http://` or `https://` URL", is_http_url);
     "Region of the bucket; unset = from the environment or profile."
@@ -114,6 +114,7 @@ mod tests {
             "/a/b",
             "s3://",
             "s3:///x",
+            "s3://xy/prefix",
             "gs://bucket",
             "S3://bucket",
         ] {

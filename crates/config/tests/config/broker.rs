@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use strandline_config::{
-    ConfigWarning, DynamicConfigs, LogLineFormat, ProduceCheck, Scope, Sources, describe_broker,
+    DynamicConfigs, LogLineFormat, ProduceCheck, Scope, Sources, describe_broker,
     describe_broker_defaults, environment_name, settings_of,
 };
 
@@ -89,10 +89,15 @@ fn everything_wrong_is_said_at_once() {
             "server.properties".into(),
             "num.partitions=none\nlog.retetion.ms=1\nretention.ms=5\nstrandline.tier.delay=1\n\
              log.dirs=/a,/b,/a\nlog.cleanup.policy=compact\ngroup.min.session.timeout.ms=9999999\n\
-             node.id=1\nbroker.id=2"
+             node.id=1\nbroker.id=2\nlog.local.retention.ms=3600001\nlog.retention.hours=1\n\
+             log.local.retention.bytes=-1\nlog.retention.bytes=5"
                 .into(),
         )),
-        environment: vec![("STRANDLINE_MAX_CONNECTIONS".into(), "-1".into())],
+        environment: vec![
+            ("STRANDLINE_MAX_CONNECTIONS".into(), "-1".into()),
+            ("STRANDLINE_NUM_PARTITION".into(), "8".into()),
+            ("STRANDLINE_X_Y".into(), "8".into()),
+        ],
         flags: vec!["nonsense".into(), "listeners=SSL://:9093".into()],
     };
     let said = errors(load_from(&sources));
@@ -104,6 +109,9 @@ fn everything_wrong_is_said_at_once() {
          did you mean 'strandline.tier.max.delay.ms'?",
         "environment variable STRANDLINE_MAX_CONNECTIONS: max.connections = '-1' is not allowed: \
          must be INT, 0 or more",
+        "environment variable STRANDLINE_NUM_PARTITION names no setting; \
+         did you mean 'STRANDLINE_NUM_PARTITIONS'?",
+        "environment variable STRANDLINE_X_Y names no setting",
         "--set: must be name=value",
         "node.id = '1', broker.id = '2': both name the id of this broker and must be equal",
         "log.dirs = '/a,/b,/a': names a directory twice",
@@ -111,6 +119,10 @@ fn everything_wrong_is_said_at_once() {
          the least must not be above the greatest",
         "log.cleanup.policy = 'compact', remote.log.storage.system.enable = 'true': a compacted \
          topic cannot be tiered: set cleanup.policy on the topics that are to be compacted",
+        "log.local.retention.ms = '3600001', log.retention.ms = '3600000': \
+         the local retention must not exceed the total one",
+        "log.local.retention.bytes = '-1', log.retention.bytes = '5': \
+         the local retention must not exceed the total one",
         "listeners = 'SSL://:9093' is not served yet: SSL is not, only PLAINTEXT",
     ];
     assert_eq!(said, expected);
@@ -128,13 +140,15 @@ fn what_kafka_has_and_we_do_not_is_a_warning() {
         )),
         environment: vec![
             ("STRANDLINE_NUM_IO_THREADS".into(), "8".into()),
-            ("STRANDLINE_NUM_PARTITION".into(), "8".into()),
+            ("STRANDLINE_RSM_CONFIG_X".into(), "p".into()),
+            ("STRANDLINE_SERVICE_HOST".into(), "p".into()),
+            ("STRANDLINE_ZOOKEEPER_X".into(), "p".into()),
         ],
         flags: vec![],
     };
     let loaded = load_from(&sources).unwrap();
     let said: Vec<_> = loaded.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(said.len(), 11, "{said:#?}");
+    assert_eq!(said.len(), 13, "{said:#?}");
     assert_eq!(
         said[0],
         "f:1: num.network.threads is known to Kafka and not served yet: ignored"
@@ -144,10 +158,16 @@ fn what_kafka_has_and_we_do_not_is_a_warning() {
         "f:2: zookeeper.connect was removed from Kafka: ignored"
     );
     assert!(said[8].contains("every client may do everything"));
-    assert!(loaded.warnings.contains(&ConfigWarning::UnknownVariable {
-        variable: "STRANDLINE_NUM_PARTITION".into(),
-        nearest: Some("STRANDLINE_NUM_PARTITIONS".into()),
-    }));
+    let of_variables = [
+        "environment variable STRANDLINE_NUM_IO_THREADS: num.io.threads is known to Kafka and not \
+         served yet: ignored",
+        "environment variable STRANDLINE_RSM_CONFIG_X: rsm_config_x is known to Kafka and not \
+         served yet: ignored",
+        "environment variable STRANDLINE_SERVICE_HOST names no setting and looks like one that a \
+         container platform sets: ignored",
+        "environment variable STRANDLINE_ZOOKEEPER_X: zookeeper_x was removed from Kafka: ignored",
+    ];
+    assert_eq!(said[9..13], of_variables);
     // No value of a warning, which may be a secret, is repeated.
     assert!(
         !said

@@ -441,20 +441,28 @@ mod tests {
     use crate::tail::TailBudget;
     use crate::testing::BatchSpec;
 
-    // X-58, L-45: a topic of the same name owns the same paths; and who deletes a topic does not wait
-    // until a throttled round is through
-    #[test]
-    fn a_round_touches_nothing_of_a_log_that_takes_the_place_of_its_own() {
-        let folder = tempfile::tempdir().unwrap();
+    fn open(folder: &tempfile::TempDir) -> Arc<LogDir> {
         let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
-        let dir = LogDir::open(folder.path(), options).unwrap();
+        LogDir::open(folder.path(), options).unwrap()
+    }
+
+    fn compacted(dir: &LogDir) -> Arc<Log> {
         let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
         let config = LogConfig {
             compact: true,
             ..LogConfig::default()
         };
-        let create = || dir.create_log(partition.clone(), TopicId::random(), config.clone());
-        let log = create().unwrap();
+        dir.create_log(partition, TopicId::random(), config)
+            .unwrap()
+    }
+
+    // X-58, L-45: a topic of the same name owns the same paths; and who deletes a topic does not wait
+    // until a throttled round is through
+    #[test]
+    fn a_round_touches_nothing_of_a_log_that_takes_the_place_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = open(&folder);
+        let log = compacted(&dir);
         log.append_as_leader(BatchSpec::default().build(), 0, 0)
             .unwrap();
         log.roll(0).unwrap();
@@ -480,7 +488,7 @@ mod tests {
             }
             assert!(cleaned.try_exists().unwrap());
             log.delete().unwrap();
-            create().unwrap();
+            compacted(&dir);
             assert!(!cleaned.try_exists().unwrap());
             std::fs::write(&cleaned, b"of the new one").unwrap();
             throttle.stop();
@@ -493,15 +501,8 @@ mod tests {
     #[test]
     fn a_log_that_is_deleted_while_it_is_cleaned_is_no_failure() {
         let folder = tempfile::tempdir().unwrap();
-        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
-        let dir = LogDir::open(folder.path(), options).unwrap();
-        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
-        let config = LogConfig {
-            compact: true,
-            ..LogConfig::default()
-        };
-        let log = dir.create_log(partition, TopicId::random(), config);
-        let log = log.unwrap();
+        let dir = open(&folder);
+        let log = compacted(&dir);
         for end in 1..=2 {
             let mut batch = BatchBuilder::new(Compression::None, TimestampType::CreateTime, 0);
             batch.append(1, Some(b"k"), Some(b"v"), &[]).unwrap();
