@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline_env::{Shutdown, freed_memory, huge_pages};
+use strandline_env::{PoolError, Shutdown, freed_memory, huge_pages};
 use strandline_types::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicName};
 use tokio::sync::watch;
 
@@ -135,7 +135,7 @@ fn give_back_memory(broker: &Arc<Broker>, shutdown: &Shutdown) {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(FREED_MEMORY_LOOK) => {}
             }
-            if freed_memory::is_due() && broker.io.run(freed_memory::give_back).await.is_err() {
+            if freed_memory::is_due() && is_over(&broker.io.run(freed_memory::give_back).await) {
                 return;
             }
         }
@@ -152,9 +152,30 @@ fn every(broker: &Arc<Broker>, shutdown: &Shutdown, interval: Duration, work: fn
                 () = tokio::time::sleep(interval) => {}
             }
             let on_pool = Arc::clone(&broker);
-            if broker.io.run(move || work(&on_pool)).await.is_err() {
+            if is_over(&broker.io.run(move || work(&on_pool)).await) {
                 return;
             }
         }
     });
+}
+
+/// The pool takes nothing any more. After a panic, which is in the log, the next turn comes all the same.
+fn is_over<T>(done: &Result<T, PoolError>) -> bool {
+    matches!(done, Err(PoolError::Stopped(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_no_periodic_work() {
+        let pool = "io";
+        let panicked = PoolError::Panicked {
+            pool,
+            message: "once".to_owned(),
+        };
+        assert!(!is_over::<()>(&Err(panicked)) && !is_over(&Ok(())));
+        assert!(is_over::<()>(&Err(PoolError::Stopped(pool))));
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use strandline_config::{TopicConfig, TopicKind};
-use strandline_env::Pool;
+use strandline_env::{Pool, PoolError};
 use strandline_log::{Log, LogError, RemoteStart};
 use strandline_metadata::{Image, TopicImage};
 use strandline_tiering::{RemotePartitionId, RemoteTier};
@@ -226,8 +226,12 @@ impl ReplicaManager {
         let started = io
             .run(move || this.start_restored(&id, topic_id, remote, start, now_ms))
             .await;
-        // Errors: the pool is closed, as at the end.
-        Ok(started.unwrap_or(Ok(None))?)
+        match started {
+            Ok(started) => Ok(started?),
+            // As at the end.
+            Err(PoolError::Stopped(_)) => Ok(None),
+            Err(panicked) => Err(panicked.into()),
+        }
     }
 
     /// The topic as it is here, and the leader epoch of a partition that this broker leads.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline_env::{Backoff, BackoffOptions, Shutdown};
+use strandline_env::{Backoff, BackoffOptions, PoolError, Shutdown};
 use strandline_log::{LeaderEpochs, Log, LogConfig, LogError, RemoteStart};
 use strandline_tiering::TieringError;
 use strandline_types::{LeaderEpoch, Offset, TopicId, TopicPartition};
@@ -39,6 +39,9 @@ pub(crate) enum RestoreError {
     /// The local log cannot be made.
     #[error("the local log cannot be made: {0}")]
     Local(#[from] LogError),
+    /// It panicked.
+    #[error(transparent)]
+    Panicked(#[from] PoolError),
 }
 
 /// What the bucket has of a partition; `None` when it has nothing.

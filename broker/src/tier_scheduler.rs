@@ -45,6 +45,7 @@ type Key = (TopicId, i32);
 #[derive(Debug, Default)]
 struct InHand {
     busy: Mutex<HashSet<Key>>,
+    /// With the time, by a clock that nobody sets, in ms until which it waits.
     failures: Mutex<HashMap<Key, (Backoff, i64)>>,
 }
 
@@ -118,7 +119,7 @@ fn start_work(
     shutdown: &Shutdown,
 ) {
     let key = partition.remote.identity();
-    let Some(hold) = in_hand.take(key, broker.clock.now_ms()) else {
+    let Some(hold) = in_hand.take(key, broker.clock.monotonic_ms()) else {
         return;
     };
     let broker = Arc::clone(broker);
@@ -142,7 +143,7 @@ async fn work(broker: &Arc<Broker>, partition: &Arc<Partition>, hold: &Hold, per
             hold.in_hand.failures.lock().remove(&hold.key);
         }
         Err(error) => {
-            let now_ms = broker.clock.now_ms();
+            let now_ms = broker.clock.monotonic_ms();
             let (attempts, wait) = hold.in_hand.failed(hold.key, now_ms);
             let partition = &partition.id;
             if attempts.is_power_of_two() {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use strandline_types::{LeaderEpoch, Offset, TopicId};
+use tokio::sync::RwLock;
 
 use crate::error::TieringError;
 use crate::key::PartitionKeys;
@@ -38,6 +39,8 @@ pub struct RemotePartition {
     keys: Arc<PartitionKeys>,
     chain: Chain,
     read_ahead: Arc<ReadAhead>,
+    /// Held by each upload, and by the deletion of everything.
+    uploads: RwLock<()>,
     /// What this partition added to the topic's gauge.
     counted_bytes: AtomicI64,
 }
@@ -68,6 +71,7 @@ impl RemotePartition {
             keys,
             chain,
             read_ahead,
+            uploads: RwLock::default(),
             counted_bytes,
         };
         partition.metrics().opened(&partition.id.topic);

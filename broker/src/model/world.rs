@@ -241,7 +241,11 @@ impl World {
         let mut folders = vec![self.root.path().join("bucket")];
         let mut objects = Vec::new();
         while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
+            // What is being deleted may be gone by now.
+            let Ok(entries) = fs::read_dir(folder) else {
+                continue;
+            };
+            for entry in entries {
                 let path = entry.unwrap().path();
                 let has = |name: &str| path.components().any(|c| c.as_os_str() == name);
                 if path.is_dir() {

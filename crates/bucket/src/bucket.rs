@@ -35,6 +35,18 @@ pub struct ObjectInfo {
     pub last_modified_ms: i64,
 }
 
+/// What one request of a listing answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectPage {
+    /// In the order of their keys.
+    pub objects: Vec<ObjectInfo>,
+    /// False when more may follow the last of them.
+    pub is_last: bool,
+}
+
+/// Objects of one request of a listing, which is what S3 answers at most.
+const PAGE_OBJECTS: usize = 1000;
+
 /// A range of an object, with the size of the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeRead {
@@ -234,8 +246,31 @@ impl Bucket {
         prefix: &str,
         start_after: Option<&str>,
     ) -> Result<Vec<ObjectInfo>, BucketError> {
+        let mut found = Vec::new();
+        let mut after = start_after.map(str::to_owned);
+        loop {
+            let page = self.list_page(prefix, after.as_deref()).await?;
+            found.extend(page.objects);
+            if page.is_last {
+                return Ok(found);
+            }
+            after = found.last().map(|info: &ObjectInfo| info.key.clone());
+        }
+    }
+
+    /// The first objects of what [`Bucket::list`] answers: one request, which has its time limit and is repeated for
+    /// itself, however many there are in all. A store that lists in no order answers all at once.
+    pub async fn list_page(
+        &self,
+        prefix: &str,
+        start_after: Option<&str>,
+    ) -> Result<ObjectPage, BucketError> {
         let path = self.path(prefix);
         let offset = start_after.map(|key| self.path(key));
+        let most = match self.kind {
+            StoreKind::S3 => PAGE_OBJECTS,
+            StoreKind::LocalDirectory | StoreKind::Memory => usize::MAX,
+        };
         let mut found = self
             .retrying(Op::List, prefix, self.retry.list, || {
                 let (path, offset) = (&path, &offset);
@@ -244,14 +279,15 @@ impl Bucket {
                         Some(offset) => self.store.list_with_offset(Some(path), offset),
                         None => self.store.list(Some(path)),
                     };
-                    let found: Vec<_> = listing.try_collect().await?;
+                    let found: Vec<_> = listing.take(most).try_collect().await?;
                     Ok((found, 0))
                 }
             })
             .await?;
-        // The local directory and memory list in no order.
+        let is_last = found.len() < most;
         found.sort_by(|a, b| a.location.cmp(&b.location));
-        Ok(found.into_iter().map(|meta| self.info(meta)).collect())
+        let objects = found.into_iter().map(|meta| self.info(meta)).collect();
+        Ok(ObjectPage { objects, is_last })
     }
 
     /// Deletes objects; those that are not there count as deleted. Errors: the first one; the

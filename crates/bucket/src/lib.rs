@@ -18,7 +18,7 @@ mod profile;
 mod put_new;
 mod retry;
 
-pub use bucket::{Bucket, ObjectInfo, PutBody, RangeRead};
+pub use bucket::{Bucket, ObjectInfo, ObjectPage, PutBody, RangeRead};
 pub use error::{BucketError, BucketErrorKind, Outcome};
 pub use metrics::{BucketMetrics, Op};
 pub use multipart::{PART_BYTES, SINGLE_PUT_BYTES};

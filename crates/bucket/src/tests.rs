@@ -11,6 +11,7 @@ use prometheus_client::registry::Registry;
 use crate::faulty::{Fault, FaultyStore, On};
 use crate::{
     Bucket, BucketErrorKind, BucketOptions, Op, Outcome, PART_BYTES, PutNew, RetryPolicies,
+    StoreKind,
 };
 
 fn options() -> BucketOptions {
@@ -179,6 +180,26 @@ async fn what_may_pass_is_tried_again_and_the_rest_is_not() {
     assert_eq!((metrics.bytes(Op::Put), metrics.bytes(Op::Get)), (1, 1));
     assert!(bucket.get("k").await.unwrap_err().is_not_found());
     assert_eq!(metrics.requests(Op::Get, "not_found"), 1);
+}
+
+// A time limit for all of a long listing would never be kept.
+#[tokio::test]
+async fn a_long_listing_is_several_requests_each_with_its_own_limit_and_repetition() {
+    let (store, mut bucket) = faulty();
+    Arc::get_mut(&mut bucket).unwrap().kind = StoreKind::S3;
+    let key = |n: usize| format!("p/{n:05}");
+    for n in 0..2500 {
+        bucket.put(&key(n), Bytes::new()).await.unwrap();
+    }
+    store.plan(On::List, "p", [None, Some(Fault::Before), None, None]);
+    let listed = bucket.list("p", Some(&key(99))).await.unwrap();
+    let listed: Vec<String> = listed.into_iter().map(|info| info.key).collect();
+    assert_eq!(listed, (100..2500).map(key).collect::<Vec<_>>());
+    let metrics = bucket.metrics();
+    assert_eq!(metrics.requests(Op::List, "ok"), 3);
+    assert_eq!(metrics.requests(Op::List, "error"), 1);
+    let page = bucket.list_page("p", Some(&key(1999))).await.unwrap();
+    assert_eq!((page.objects.len(), page.is_last), (500, true));
 }
 
 #[tokio::test]

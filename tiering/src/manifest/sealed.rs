@@ -18,8 +18,9 @@ use crate::wire::{DecodeError, Reader, seal, unseal};
 
 const VERSION: u16 = 1;
 const MAGIC: &[u8; 8] = b"SLSEALED";
-/// Lists kept in memory, about 150 KiB each.
-const KEPT_LISTS: usize = 32;
+/// Segments in the lists that are kept in memory, some 200 bytes each: a replay of as many partitions as have
+/// their part of it reads each list once.
+const KEPT_SEGMENTS: usize = 1 << 18;
 
 /// A new list of `entries`, which are not empty: its pointer and its bytes.
 pub(crate) fn encode_sealed(
@@ -103,8 +104,41 @@ pub(crate) struct SealedLists {
 /// The lists used last.
 #[derive(Debug, Default)]
 struct Slots {
-    by_uuid: HashMap<Uuid, (Slot, u64)>,
+    by_uuid: HashMap<Uuid, Kept>,
+    segments: usize,
     clock: u64,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    slot: Slot,
+    segments: usize,
+    used: u64,
+}
+
+impl Slots {
+    fn slot(&mut self, uuid: Uuid, segments: usize) -> Slot {
+        self.clock += 1;
+        if !self.by_uuid.contains_key(&uuid) {
+            while self.segments + segments > KEPT_SEGMENTS && self.forget_oldest() {}
+            self.segments += segments;
+        }
+        let kept = self.by_uuid.entry(uuid).or_insert_with(|| Kept {
+            segments,
+            ..Kept::default()
+        });
+        kept.used = self.clock;
+        Arc::clone(&kept.slot)
+    }
+
+    /// False when there is none.
+    fn forget_oldest(&mut self) -> bool {
+        let oldest = self.by_uuid.iter().min_by_key(|(_, kept)| kept.used);
+        let oldest = oldest.map(|(uuid, _)| *uuid);
+        let kept = oldest.and_then(|uuid| self.by_uuid.remove(&uuid));
+        self.segments -= kept.as_ref().map_or(0, |kept| kept.segments);
+        kept.is_some()
+    }
 }
 
 impl SealedLists {
@@ -122,7 +156,8 @@ impl SealedLists {
         keys: &Arc<PartitionKeys>,
         pointer: &SealedPointer,
     ) -> Result<Arc<Vec<SegmentEntry>>, TieringError> {
-        let slot = self.slot(pointer.uuid);
+        let segments = usize::try_from(pointer.count).unwrap_or(usize::MAX);
+        let slot = self.slots.lock().slot(pointer.uuid, segments);
         if let Some(list) = slot.get() {
             return Ok(Arc::clone(list));
         }
@@ -132,23 +167,6 @@ impl SealedLists {
             Ok(Arc::clone(list))
         });
         fetch.await.unwrap_or(Err(TieringError::Cancelled))
-    }
-
-    fn slot(&self, uuid: Uuid) -> Slot {
-        let mut slots = self.slots.lock();
-        slots.clock += 1;
-        let now = slots.clock;
-        if slots.by_uuid.len() >= KEPT_LISTS && !slots.by_uuid.contains_key(&uuid) {
-            let oldest = slots
-                .by_uuid
-                .iter()
-                .min_by_key(|(_, (_, used))| *used)
-                .map(|(uuid, _)| *uuid);
-            oldest.map(|uuid| slots.by_uuid.remove(&uuid));
-        }
-        let (slot, used) = slots.by_uuid.entry(uuid).or_default();
-        *used = now;
-        Arc::clone(slot)
     }
 
     async fn fetch(
@@ -184,6 +202,27 @@ mod tests {
 
     use super::*;
     use crate::manifest::tests_support::entry;
+
+    #[test]
+    fn the_lists_used_last_are_kept_as_long_as_there_is_room() {
+        let mut slots = Slots::default();
+        let uuid = |n: usize| Uuid::from_u128(n as u128);
+        let room = KEPT_SEGMENTS / 1000;
+        let all: Vec<Slot> = (0..room).map(|n| slots.slot(uuid(n), 1000)).collect();
+        let is_kept =
+            |slots: &mut Slots, n: usize| Arc::ptr_eq(&all[n], &slots.slot(uuid(n), 1000));
+        assert!((0..room).all(|n| is_kept(&mut slots, n)));
+        assert!(is_kept(&mut slots, 0));
+        slots.slot(uuid(room), 1000);
+        assert!(is_kept(&mut slots, 0) && is_kept(&mut slots, 2));
+        assert!(!is_kept(&mut slots, 1));
+        assert!(slots.segments <= KEPT_SEGMENTS);
+        // One that is larger than all of them is kept alone.
+        slots.slot(uuid(room + 1), usize::MAX / 2);
+        assert_eq!(slots.by_uuid.len(), 1);
+        slots.slot(uuid(room + 2), 1);
+        assert_eq!((slots.by_uuid.len(), slots.segments), (1, 1));
+    }
 
     #[test]
     fn a_list_reads_back() {

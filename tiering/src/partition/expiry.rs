@@ -2,6 +2,7 @@
 //!
 //! **Crash safety**: what leaves is listed in the manifest until it is deleted, so nothing leaks.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::RemotePartition;
@@ -9,6 +10,9 @@ use crate::error::TieringError;
 use crate::expire::{ExpirePlan, ExpireRequest, Expired};
 use crate::manifest::chain::Verdict;
 use crate::manifest::{Manifest, ManifestView, PendingDelete, SealedPointer};
+
+/// Objects that are deleted before it is noted that they are gone.
+const SWEPT_AT_ONCE: usize = 1000;
 
 impl RemotePartition {
     /// Applies retention: first a manifest with the new log start offset, then, after the grace
@@ -47,7 +51,7 @@ impl RemotePartition {
         view: &ManifestView,
         plan: &ExpirePlan,
         front: &Front,
-        swept: &[String],
+        swept: &HashSet<String>,
         now_ms: i64,
     ) -> Result<Option<Arc<Manifest>>, TieringError> {
         let due_ms = now_ms.saturating_add(self.shared.delete_grace_ms);
@@ -130,23 +134,22 @@ impl RemotePartition {
     }
 
     /// Deletes what is due; answers what is gone.
-    async fn sweep(&self, manifest: &Manifest, now_ms: i64) -> Vec<String> {
+    async fn sweep(&self, manifest: &Manifest, now_ms: i64) -> HashSet<String> {
         let due = manifest
             .pending_deletes
             .iter()
             .filter(|pending| pending.due_ms <= now_ms);
-        let due: Vec<String> = due
-            .map(|pending| pending.relative.clone())
-            .take(1000)
-            .collect();
-        let keys: Vec<String> = due.iter().map(|name| self.keys.absolute(name)).collect();
-        match self.shared.fetcher.bucket.delete_many(&keys).await {
-            Ok(()) => due,
-            Err(error) => {
+        let due: Vec<&str> = due.map(|pending| pending.relative.as_str()).collect();
+        let mut swept = HashSet::new();
+        for some in due.chunks(SWEPT_AT_ONCE) {
+            let keys: Vec<String> = some.iter().map(|name| self.keys.absolute(name)).collect();
+            if let Err(error) = self.shared.fetcher.bucket.delete_many(&keys).await {
                 tracing::warn!(%error, "objects that retention removed stay for now");
-                Vec::new()
+                break;
             }
+            swept.extend(some.iter().map(|name| (*name).to_owned()));
         }
+        swept
     }
 
     /// Deletes the partition from the bucket: first a manifest that says so, which ends every other
@@ -169,13 +172,25 @@ impl RemotePartition {
             Ok(_) | Err(TieringError::Deleted) => {}
             Err(error) => return Err(error),
         }
+        // What was under way when the chain ended has come to its end: nothing arrives after the listing.
+        let _none = self.uploads.write().await;
         let bucket = &self.shared.fetcher.bucket;
-        let listed = bucket.list(self.keys.prefix(), None).await?;
-        let (manifests, others): (Vec<String>, Vec<String>) = listed
-            .into_iter()
-            .map(|object| object.key)
-            .partition(|key| self.keys.parse_manifest(key).is_some());
-        bucket.delete_many(&others).await?;
+        let mut manifests = Vec::new();
+        let mut after = None;
+        loop {
+            let page = bucket
+                .list_page(self.keys.prefix(), after.as_deref())
+                .await?;
+            after = page.objects.last().map(|object| object.key.clone());
+            let keys = page.objects.into_iter().map(|object| object.key);
+            let (of_chain, others): (Vec<String>, Vec<String>) =
+                keys.partition(|key| self.keys.parse_manifest(key).is_some());
+            manifests.extend(of_chain);
+            bucket.delete_many(&others).await?;
+            if page.is_last {
+                break;
+            }
+        }
         if let Some((newest, older)) = manifests.split_last() {
             bucket.delete_many(older).await?;
             bucket.delete_many(std::slice::from_ref(newest)).await?;

@@ -1,6 +1,7 @@
 //! Upload and commit of segments: T-1, T-2, T-4 (see the crate's docs).
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use strandline_types::Offset;
 
@@ -48,6 +49,8 @@ impl RemotePartition {
         if next_offset > limit {
             return Err(TieringError::AboveLimit { next_offset, limit });
         }
+        let began = Instant::now();
+        let _upload = self.uploads.read().await;
         // Before the bytes travel; the commit asks again. What we know may be old.
         if may_follow(&self.chain.manifest(), source.base_offset(), next_offset).is_err() {
             self.refresh().await?;
@@ -67,8 +70,12 @@ impl RemotePartition {
         let entry = uploader
             .upload(source, self.chain.leader_epoch(), now_ms)
             .await?;
+        // The grace of what this commit supersedes begins with it, and the upload may have taken long.
+        let took_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
         let manifest = self
-            .commit(now_ms, |manifest| append(manifest, &entry))
+            .commit(now_ms.saturating_add(took_ms), |manifest| {
+                append(manifest, &entry)
+            })
             .await?;
         Ok(Uploaded {
             entry,

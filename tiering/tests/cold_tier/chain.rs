@@ -1,10 +1,12 @@
 //! The chain: one winner, fencing, the same on every store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use strandline_bucket::faulty::{Fault, On};
 use strandline_tiering::{RemotePartition, TieringError};
 
-use crate::support::{Log, MemorySegment, Spec, id, small, stores, tier};
+use crate::support::{Log, MemorySegment, Spec, faulty, id, small, stores, tier};
 
 async fn open(bucket: &Arc<strandline_bucket::Bucket>, epoch: i32) -> Arc<RemotePartition> {
     tier(small(bucket))
@@ -228,6 +230,25 @@ async fn a_deleted_partition_leaves_nothing_and_takes_nothing() {
         assert_eq!(left.len(), 2);
         drop(behind);
     }
+}
+
+// S-24
+#[tokio::test]
+async fn an_upload_that_is_under_way_leaves_nothing_in_a_deleted_partition() {
+    let (store, bucket) = faulty();
+    let log = Log::regular(2, 2);
+    let partition = open(&bucket, 0).await;
+    let up = |at: usize| partition.upload(Arc::new(log.source(at)), log.next, 0);
+    up(0).await.unwrap();
+    store.plan(
+        On::Put,
+        "/00000000000000000020-",
+        [Some(Fault::Slow(Duration::from_millis(50)))],
+    );
+    let (uploaded, deleted) = futures::join!(up(1), partition.delete_all(5));
+    assert!(matches!(uploaded, Err(TieringError::Deleted)));
+    deleted.unwrap();
+    assert_eq!(bucket.list("", None).await.unwrap(), []);
 }
 
 #[tokio::test]
