@@ -26,6 +26,8 @@ pub struct Expired {
     pub segments: u64,
     /// Bytes of batches removed.
     pub bytes: u64,
+    /// More would leave; the next call goes on.
+    pub is_cut: bool,
 }
 
 /// Decides segment by segment, from the oldest on.
@@ -36,6 +38,9 @@ pub(crate) struct ExpirePlan {
     pub(crate) log_start_offset: Offset,
     pub(crate) segments: u64,
     pub(crate) bytes: u64,
+    /// Segments that may leave now.
+    room: u64,
+    pub(crate) is_cut: bool,
 }
 
 impl ExpirePlan {
@@ -43,6 +48,7 @@ impl ExpirePlan {
         request: &ExpireRequest,
         manifest_log_start: Offset,
         tiered_bytes: u64,
+        room: u64,
         now_ms: i64,
     ) -> Self {
         let cutoff_ms =
@@ -56,6 +62,8 @@ impl ExpirePlan {
             log_start_offset: manifest_log_start.max(request.log_start_offset),
             segments: 0,
             bytes: 0,
+            room,
+            is_cut: false,
         }
     }
 
@@ -67,6 +75,10 @@ impl ExpirePlan {
             .is_some_and(|cutoff| entry.retention_timestamp() <= cutoff);
         let too_much = entry.log_bytes > 0 && self.excess_bytes >= entry.log_bytes;
         if !(below_start || too_old || too_much) {
+            return false;
+        }
+        if self.segments >= self.room {
+            self.is_cut = true;
             return false;
         }
         self.excess_bytes = self.excess_bytes.saturating_sub(entry.log_bytes);
@@ -85,7 +97,7 @@ mod tests {
     fn run(request: ExpireRequest, now_ms: i64) -> (u64, Offset) {
         // Ten segments of ten offsets and 1000 bytes; the greatest timestamp is the last offset.
         let entries: Vec<_> = (0..10).map(|i| entry(i * 10, i * 10 + 9)).collect();
-        let mut plan = ExpirePlan::new(&request, 0, 10_000, now_ms);
+        let mut plan = ExpirePlan::new(&request, 0, 10_000, u64::MAX, now_ms);
         let removed = entries.iter().take_while(|e| plan.removes(e)).count() as u64;
         assert_eq!(removed, plan.segments);
         (removed, plan.log_start_offset)

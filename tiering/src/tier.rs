@@ -53,6 +53,9 @@ pub struct RemoteTierOptions {
     pub answer_budget_bytes: u64,
     /// Time between the manifest without an object and the deletion of the object, in ms.
     pub delete_grace_ms: i64,
+    /// Objects of a partition that wait for their deletion; beyond these retention goes on when some are gone, as each
+    /// commit carries their names.
+    pub max_pending_deletes: usize,
     /// Time that old manifests stay at least. Must be far longer than any pause of a broker.
     pub manifest_grace: Duration,
     /// Old manifests that stay at least.
@@ -88,6 +91,7 @@ impl RemoteTierOptions {
             fill_budget_bytes: 128 << 20,
             answer_budget_bytes: 128 << 20,
             delete_grace_ms: 600_000,
+            max_pending_deletes: 20_000,
             manifest_grace: Duration::from_secs(900),
             keep_manifests: 10,
             seal_segments: 1000,
@@ -125,6 +129,7 @@ pub(crate) struct Shared {
     pub(crate) chain_options: ChainOptions,
     pub(crate) writer_options: WriterOptions,
     pub(crate) delete_grace_ms: i64,
+    pub(crate) max_pending_deletes: usize,
     cluster_id: String,
     node_id: BrokerId,
     writer_id: Uuid,
@@ -189,6 +194,7 @@ impl RemoteTier {
                 index_interval_bytes: options.index_interval_bytes,
             },
             delete_grace_ms: options.delete_grace_ms,
+            max_pending_deletes: options.max_pending_deletes,
             cluster_id: options.cluster_id,
             node_id: options.node_id,
             writer_id: Uuid::new_v4(),

@@ -26,7 +26,7 @@ impl RemotePartition {
         let swept = self.sweep(self.view().manifest(), now_ms).await;
         loop {
             let view = self.view();
-            let (plan, front) = self.plan_expiry(&view, &request, now_ms).await?;
+            let (plan, front) = self.plan_expiry(&view, &request, &swept, now_ms).await?;
             let Some(committed) = self
                 .commit_expiry(&view, &plan, &front, &swept, now_ms)
                 .await?
@@ -41,6 +41,7 @@ impl RemotePartition {
                 log_start_offset: committed.log_start_offset,
                 segments: plan.segments,
                 bytes: plan.bytes,
+                is_cut: plan.is_cut,
             });
         }
     }
@@ -85,6 +86,7 @@ impl RemotePartition {
         &self,
         view: &ManifestView,
         request: &ExpireRequest,
+        swept: &HashSet<String>,
         now_ms: i64,
     ) -> Result<(ExpirePlan, Front), TieringError> {
         let manifest = view.manifest();
@@ -92,6 +94,7 @@ impl RemotePartition {
             request,
             manifest.log_start_offset,
             manifest.log_bytes(),
+            self.room(manifest, request, swept),
             now_ms,
         );
         let mut front = Front::default();
@@ -131,6 +134,17 @@ impl RemotePartition {
         front.names.extend(names);
         front.inline = removed;
         Ok((plan, front))
+    }
+
+    /// Segments that may leave now. All of them where the log goes on behind the end: nothing can be kept then.
+    fn room(&self, manifest: &Manifest, request: &ExpireRequest, swept: &HashSet<String>) -> u64 {
+        let is_beyond = |end| request.log_start_offset >= end;
+        if manifest.end_offset().is_some_and(is_beyond) {
+            return u64::MAX;
+        }
+        let pending = manifest.pending_deletes.iter();
+        let pending = pending.filter(|p| !swept.contains(&p.relative)).count();
+        self.shared.max_pending_deletes.saturating_sub(pending) as u64
     }
 
     /// Deletes what is due; answers what is gone.

@@ -69,6 +69,33 @@ async fn what_expires_goes_after_the_grace_period() {
     }
 }
 
+// Each commit carries the names of what waits for its deletion.
+#[tokio::test]
+async fn what_expires_at_once_waits_when_too_much_waits_already() {
+    let (_, bucket) = faulty();
+    let log = Log::regular(10, 2);
+    let mut options = small(&bucket);
+    (options.delete_grace_ms, options.max_pending_deletes) = (1000, 3);
+    let partition = tier(options).open_partition(id(0), 0).await.unwrap();
+    log.upload(&partition).await;
+    let at = |log_start_offset| ExpireRequest {
+        log_start_offset,
+        ..KEEP
+    };
+    let expire = async |request, now_ms| {
+        let expired = partition.expire(now_ms, request).await.unwrap();
+        let base = partition.view().base_offset();
+        (expired.segments, expired.is_cut, base)
+    };
+    assert_eq!(expire(at(105), 0).await, (3, true, Some(60)));
+    assert_eq!(partition.view().log_start_offset(), 105);
+    assert_eq!(expire(at(105), 999).await, (0, true, Some(60)));
+    assert_reads(&partition, &log, 105, 10_000, true).await;
+    assert_eq!(expire(at(105), 1000).await, (2, false, Some(100)));
+    // All of it, as the log goes on behind it.
+    assert_eq!(expire(at(log.next), 1001).await, (5, false, None));
+}
+
 #[tokio::test]
 async fn everything_may_expire_and_the_log_goes_on() {
     let (_, bucket) = faulty();

@@ -331,7 +331,13 @@ impl Partition {
             local_unuploaded_bytes: self.tier_lag(now_ms).bytes,
         };
         let expired = remote.expire(now_ms, request).await?;
-        let next_ms = now_ms.saturating_add(self.remote.expiry_interval_ms);
+        let goes_on = expired.is_cut && expired.segments > 0;
+        let wait_ms = if goes_on {
+            0
+        } else {
+            self.remote.expiry_interval_ms
+        };
+        let next_ms = now_ms.saturating_add(wait_ms);
         self.remote.next_expiry_ms.store(next_ms, Ordering::Relaxed);
         let has_failed = &self.remote.has_expiry_failed;
         has_failed.store(false, Ordering::Relaxed);
