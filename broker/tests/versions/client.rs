@@ -41,6 +41,11 @@ impl Broker {
     fn start_in(data: TempDir, settings: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strandline"));
         command.arg("server");
+        // Those of whoever runs the tests are no settings of this broker.
+        let theirs = std::env::vars_os().map(|(name, _)| name);
+        for name in theirs.filter(|name| name.as_encoded_bytes().starts_with(b"STRANDLINE_")) {
+            command.env_remove(name);
+        }
         let dir = format!("strandline.data.dir={}", data.path().display());
         let fixed = [
             "listeners=PLAINTEXT://127.0.0.1:0",
