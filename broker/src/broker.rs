@@ -149,6 +149,7 @@ pub(crate) struct ProducerIds {
     broker_epoch: i64,
     node_id: BrokerId,
     block: Mutex<Option<ProducerIdBlock>>,
+    fetching: tokio::sync::Mutex<()>,
 }
 
 impl ProducerIds {
@@ -157,6 +158,7 @@ impl ProducerIds {
             broker_epoch,
             node_id,
             block: Mutex::new(None),
+            fetching: tokio::sync::Mutex::default(),
         }
     }
 
@@ -166,14 +168,15 @@ impl ProducerIds {
             if let Some(id) = self.take() {
                 return Ok(id);
             }
+            // One block is fetched for all who wait.
+            let _fetching = self.fetching.lock().await;
+            if let Some(id) = self.take() {
+                return Ok(id);
+            }
             let block = metadata
                 .allocate_producer_ids(self.node_id, self.broker_epoch)
                 .await?;
-            let mut current = self.block.lock();
-            // Of two blocks that come at the same time the first is used up first.
-            if current.as_ref().is_none_or(|b| b.count == 0) {
-                *current = Some(block);
-            }
+            *self.block.lock() = Some(block);
         }
     }
 

@@ -18,6 +18,7 @@ mod ends;
 mod expected;
 mod history;
 mod plan;
+mod producer_ids;
 mod producing;
 mod situations;
 mod tiering_situations;

@@ -12,7 +12,7 @@ use strandline_bucket::{
     Bucket, BucketError, BucketOptions, OpenBucketError, S3Options, ServerSideEncryption,
 };
 use strandline_config::{BrokerConfig, Listener, SecurityProtocol};
-use strandline_env::{Clock, Pool, PoolOptions, Shutdown};
+use strandline_env::{Clock, Pool, PoolOptions, Shutdown, open_file_limit};
 use strandline_log::LogCleaner;
 use strandline_metadata::{
     BrokerRegistration, Listener as RegisteredListener, Metadata, MetadataOptions, OpenError,
@@ -35,7 +35,7 @@ use crate::http::{self, HttpState};
 use crate::log_cleaner;
 use crate::log_dirs::LogDirsError;
 use crate::metrics::BrokerMetrics;
-use crate::net::listener;
+use crate::net::listener::{self, ConnectionCount};
 use crate::replica_manager::ReplicaManager;
 use crate::restore;
 use crate::settings::LiveConfig;
@@ -296,7 +296,7 @@ pub(crate) async fn open(
         markers,
         producer_ids,
         sessions: FetchSessions::new(slots.unwrap_or(0)),
-        connections: Arc::default(),
+        connections: Arc::new(ConnectionCount::new(open_file_limit())),
         metrics,
         io,
         cpu,

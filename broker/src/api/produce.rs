@@ -63,17 +63,21 @@ impl PartitionResult {
     }
 }
 
+/// A partition, and the batch for it if it is good.
+type Found = (Arc<Partition>, Result<Batch, RejectedBatch>);
+
 /// One partition of the request on its way.
 #[derive(Debug)]
 struct Job {
     topic: usize,
     index: i32,
-    state: Result<(Arc<Partition>, Result<Batch, RejectedBatch>), PartitionResult>,
+    state: Result<Found, PartitionResult>,
     /// What the partition wants to see with the first batch of a transaction (P-74).
     guard: Option<VerificationGuard>,
 }
 
 pub(super) async fn start(context: RequestContext, body: Bytes) -> Result<Slot, WireError> {
+    let frame_bytes = body.len();
     let request: ProduceRequest = decode_request(&context.header, body)?;
     let Some(acks) = RequiredAcks::from_wire(request.acks) else {
         let jobs = refuse_all(&request, ErrorCode::InvalidRequiredAcks);
@@ -91,6 +95,7 @@ pub(super) async fn start(context: RequestContext, body: Bytes) -> Result<Slot, 
         Err(code) => refuse_all(&request, code),
         Ok(transaction) => {
             let mut jobs = validate_all(&context, request).await;
+            detach_from_frame(&mut jobs, frame_bytes);
             if let Some(transaction) = transaction {
                 transaction::admit(&context, transaction, &mut jobs).await;
             }
@@ -133,28 +138,55 @@ fn refuse_all(request: &ProduceRequest, code: ErrorCode) -> Vec<Job> {
 /// Looks up and validates every partition; those that must be decompressed at the same time.
 async fn validate_all(context: &RequestContext, request: ProduceRequest) -> Vec<Job> {
     let mut jobs = Vec::new();
+    // Futures for those alone that need one: a request may name very many partitions.
+    let mut decompressed = Vec::new();
     for (topic, data) in request.topic_data.into_iter().enumerate() {
         for p in data.partition_data {
             let records = p.records.unwrap_or_default();
             let found = find(context, &data.name, data.topic_id, p.index, &records);
-            jobs.push(async move {
-                let state = match found {
-                    Ok(partition) => {
-                        let checked = validate(context, &partition, records).await;
-                        checked.map(|c| (partition, c))
-                    }
-                    Err(code) => Err(PartitionResult::error(code)),
-                };
-                Job {
-                    topic,
-                    index: p.index,
-                    state,
-                    guard: None,
+            let state = match found {
+                Ok(partition) if must_be_decompressed(&records) => {
+                    decompressed.push(decompress(context, jobs.len(), partition, records));
+                    Err(PartitionResult::error(ErrorCode::NotLeaderOrFollower))
                 }
+                Ok(partition) => {
+                    let checked = validate(context, &partition, records);
+                    Ok((partition, checked))
+                }
+                Err(code) => Err(PartitionResult::error(code)),
+            };
+            jobs.push(Job {
+                topic,
+                index: p.index,
+                state,
+                guard: None,
             });
         }
     }
-    futures::future::join_all(jobs).await
+    for (at, found) in futures::future::join_all(decompressed).await {
+        // Errors: the pool is closed, as at the end.
+        if let Some(found) = found {
+            jobs[at].state = Ok(found);
+        }
+    }
+    jobs
+}
+
+/// Batches keep the frame that they came in. One of which little is kept must not stay for that, as nothing counts
+/// it: the memory of the tail is bounded by the size of batches.
+fn detach_from_frame(jobs: &mut [Job], frame_bytes: usize) {
+    let kept = |job: &Job| match &job.state {
+        Ok((_, Ok(batch))) => batch.size_in_bytes(),
+        _ => 0,
+    };
+    if jobs.iter().map(kept).sum::<usize>() >= frame_bytes / 2 {
+        return;
+    }
+    for job in jobs {
+        if let Ok((_, Ok(batch))) = &mut job.state {
+            batch.detach_body();
+        }
+    }
 }
 
 /// The partition to append to (P-4 … P-10).
@@ -181,24 +213,37 @@ fn find(
     Ok(partition)
 }
 
-async fn validate(
+fn must_be_decompressed(records: &[u8]) -> bool {
+    records.len() > INLINE_DECOMPRESS_BYTES
+        && BatchHeader::parse(records)
+            .is_ok_and(|h| !matches!(h.attributes.compression(), Ok(Compression::None)))
+}
+
+fn validate(
     context: &RequestContext,
     partition: &Partition,
     records: Bytes,
-) -> Result<Result<Batch, RejectedBatch>, PartitionResult> {
+) -> Result<Batch, RejectedBatch> {
+    let broker = &context.broker;
+    let options = partition.validate_options(broker.config.full_produce_check());
+    validate_produce(records, &options, broker.clock.now_ms())
+}
+
+/// The same on the CPU pool, for the job at a place.
+async fn decompress(
+    context: &RequestContext,
+    at: usize,
+    partition: Arc<Partition>,
+    records: Bytes,
+) -> (usize, Option<Found>) {
     let broker = &context.broker;
     let options = partition.validate_options(broker.config.full_produce_check());
     let now_ms = broker.clock.now_ms();
-    let is_compressed = BatchHeader::parse(&records)
-        .is_ok_and(|h| !matches!(h.attributes.compression(), Ok(Compression::None)));
-    if !is_compressed || records.len() <= INLINE_DECOMPRESS_BYTES {
-        return Ok(validate_produce(records, &options, now_ms));
-    }
     let checked = broker
         .cpu
         .run(move || validate_produce(records, &options, now_ms))
         .await;
-    checked.map_err(|_| PartitionResult::error(ErrorCode::NotLeaderOrFollower))
+    (at, checked.ok().map(|checked| (partition, checked)))
 }
 
 async fn append(context: &RequestContext, job: Job, now_ms: i64) -> PartitionResult {

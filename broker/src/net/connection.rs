@@ -100,7 +100,7 @@ pub(crate) async fn serve(socket: TcpStream, client: ClientConnection, broker: A
     let read = read_requests(&socket, &client, &broker, slots, &in_flight, &room);
     let idle = broker.config.connections_max_idle();
     let write = write_responses(&socket, responses, &in_flight, idle);
-    let end = run_both(read, write).await;
+    let end = run_both(read, write, idle).await;
     match end {
         End::ClosedByClient | End::Idle => tracing::debug!(peer = %client.peer, ?end, "closed"),
         End::Io(e) => tracing::debug!(peer = %client.peer, error = %e, "connection failed"),
@@ -116,9 +116,13 @@ const DRAIN: Duration = Duration::from_secs(30);
 /// Polls both halves in one task. When nothing more can be read, because the client has closed its side or
 /// sent what is not served, the responses to what it sent before still go out: a batch that was
 /// appended must not look lost. A client that takes nothing of them is cut off as ever.
+///
+/// After the client has closed its side they have `idle`, as nobody need be there any more and a fetch may wait for
+/// weeks (W-10).
 async fn run_both(
     read: impl Future<Output = End>,
     write: impl Future<Output = Result<(), End>>,
+    idle: Option<Duration>,
 ) -> End {
     let mut read = std::pin::pin!(read);
     let mut write = std::pin::pin!(write);
@@ -131,9 +135,12 @@ async fn run_both(
             if matches!(end, End::Io(_)) {
                 return Poll::Ready(end);
             }
-            if matches!(end, End::Wire(_)) {
-                drained = Some(Box::pin(tokio::time::sleep(DRAIN)));
-            }
+            let limit = if matches!(end, End::Wire(_)) {
+                Some(DRAIN)
+            } else {
+                idle.map(|idle| idle.max(DRAIN))
+            };
+            drained = limit.map(|limit| Box::pin(tokio::time::sleep(limit)));
             read_end = Some(end);
         }
         if let Some(sleep) = &mut drained
@@ -345,16 +352,26 @@ mod tests {
             tokio::time::sleep(DRAIN / 2).await;
             Ok(())
         };
-        let end = run_both(async { bad_frame() }, late).await;
+        let end = run_both(async { bad_frame() }, late, None).await;
         assert!(matches!(end, End::Wire(_)));
         assert_eq!(began.elapsed(), DRAIN / 2);
 
         let never = std::future::pending::<Result<(), End>>();
-        let end = tokio::time::timeout(minute, run_both(async { bad_frame() }, never)).await;
+        let end = tokio::time::timeout(minute, run_both(async { bad_frame() }, never, None)).await;
         assert!(matches!(end, Ok(End::Wire(_))));
         // Who has only closed its own side may be waiting for them.
-        let never = std::future::pending::<Result<(), End>>();
-        let closed = run_both(async { End::ClosedByClient }, never);
+        let never = std::future::pending::<Result<(), End>>;
+        let closed = run_both(async { End::ClosedByClient }, never(), None);
         assert!(tokio::time::timeout(minute, closed).await.is_err());
+    }
+
+    // W-10
+    #[tokio::test(start_paused = true)]
+    async fn who_has_closed_its_side_is_waited_for_as_long_as_who_says_nothing() {
+        let (idle, began) = (Duration::from_secs(600), tokio::time::Instant::now());
+        let never = std::future::pending::<Result<(), End>>();
+        let end = run_both(async { End::ClosedByClient }, never, Some(idle)).await;
+        assert!(matches!(end, End::ClosedByClient));
+        assert_eq!(began.elapsed(), idle);
     }
 }

@@ -17,12 +17,24 @@ use crate::net::{connection, socket_options};
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
 
 /// Connections that are open now, by address.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ConnectionCount {
     by_ip: Mutex<HashMap<IpAddr, usize>>,
+    /// What the process has handles for, beside those of its own files.
+    most: usize,
 }
 
 impl ConnectionCount {
+    /// `handles` is how many files and sockets the process may have open. A quarter is the log's, and an eighth for
+    /// all else, so that no number of clients keeps the broker from its own files.
+    pub(crate) fn new(handles: u64) -> Self {
+        let most = handles - handles / 4 - handles / 8;
+        Self {
+            by_ip: Mutex::default(),
+            most: usize::try_from(most).unwrap_or(usize::MAX),
+        }
+    }
+
     /// Counts a connection, unless one of the limits is reached.
     fn admit(
         self: &Arc<Self>,
@@ -33,7 +45,7 @@ impl ConnectionCount {
         let mut by_ip = self.by_ip.lock();
         let total: usize = by_ip.values().sum();
         let of_ip = by_ip.get(&ip).copied().unwrap_or(0);
-        if total >= max || of_ip >= max_per_ip {
+        if total >= max.min(self.most) || of_ip >= max_per_ip {
             return None;
         }
         by_ip.insert(ip, of_ip + 1);
@@ -98,7 +110,7 @@ fn start(
 ) {
     let (max, max_per_ip) = broker.config.max_connections();
     let Some(permit) = broker.connections.admit(peer.ip(), max, max_per_ip) else {
-        tracing::warn!(%peer, "connection refused: max.connections or max.connections.per.ip");
+        tracing::warn!(%peer, "connection refused: max.connections, max.connections.per.ip, or the process may not open more files");
         return;
     };
     if let Err(e) = socket_options::set(&socket, peer) {
@@ -116,4 +128,23 @@ fn start(
         }
         drop(permit);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_leave_handles_for_the_files_of_the_broker() {
+        let count = Arc::new(ConnectionCount::new(1024));
+        let admit = |last: u8, max: usize| count.admit(IpAddr::from([127, 0, 0, last]), max, 1000);
+        let mut open: Vec<_> = (0..640)
+            .map(|n| admit(n as u8 % 2, usize::MAX).unwrap())
+            .collect();
+        assert!(admit(1, usize::MAX).is_none());
+        open.truncate(600);
+        assert!(admit(1, 600).is_none());
+        assert!(admit(1, 601).is_some());
+        assert_eq!(count.total(), 600);
+    }
 }

@@ -77,6 +77,15 @@ impl Broker {
         Self::start_in(data, settings)
     }
 
+    /// Memory of the process that is in use now.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.unwrap().trim().trim_end_matches(" kB");
+        kib.parse::<u64>().unwrap() << 10
+    }
+
     /// Waits until a file of the data directory has this text in it.
     pub(crate) fn wait_for_text(&self, file: &str, text: &str) {
         let path = self.data.as_ref().unwrap().path().join(file);

@@ -11,6 +11,7 @@ mod broker_configs;
 mod client;
 mod endings;
 mod groups;
+mod kept_frames;
 mod many_groups;
 mod offset_delete;
 mod transaction_ends;

@@ -2,6 +2,8 @@
 //!
 //! Rules: section 5.1 (names), API 65 and 66.
 
+use std::collections::HashSet;
+
 use strandline_coordinator::Producer;
 
 use crate::state::TransactionState;
@@ -14,7 +16,7 @@ pub struct TransactionFilter {
     /// The request names states, and all of them are unknown.
     pub matches_nothing: bool,
     /// Producer ids that pass.
-    pub producer_ids: Vec<i64>,
+    pub producer_ids: HashSet<i64>,
     /// v1+: only transactions that began longer ago than this pass, in ms; `None` for all.
     pub longer_than_ms: Option<i64>,
 }

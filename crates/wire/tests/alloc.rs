@@ -136,6 +136,25 @@ fn an_answer_out_of_proportion_is_refused() {
     }
 }
 
+/// The same of partitions without records, six bytes each: what a producer that writes to 100,000 of them at once sends
+/// is sound.
+#[test]
+fn a_produce_of_very_many_empty_partitions_is_refused() {
+    for (count, is_sound) in [(100_000, true), (3_000_000, false)] {
+        let before = [0, 0, 1, 0, 0, 0, 9, 2, 2, b't'];
+        let elements = (0..count).flat_map(|n: u32| [&n.to_be_bytes()[..], &[0, 0]].concat());
+        let elements: Vec<u8> = elements.collect();
+        let body = [&before, &*varint(count + 1), &elements, &[0, 0]].concat();
+        match (is_sound, check_body(served(0).unwrap(), 9, &body)) {
+            (true, Ok(_)) => {}
+            (false, Err(WireError::Malformed { fault, .. })) => {
+                assert!(matches!(fault, BodyFault::Answer { .. }), "{fault}");
+            }
+            (_, checked) => panic!("{count}: {checked:?}"),
+        }
+    }
+}
+
 /// The same of arrays of partitions, which take four bytes each: some 100,000 are sound.
 #[test]
 fn partitions_whose_answer_is_out_of_proportion_are_refused() {

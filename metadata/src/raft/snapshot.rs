@@ -143,8 +143,10 @@ impl SnapshotStore {
         sync_dir(&self.dir)?;
         if let Some((_, old)) = current.replace((meta.clone(), path.clone()))
             && old != path
+            && let Err(error) = fs::remove_file(&old)
         {
-            fs::remove_file(&old)?;
+            // The next start takes the newest.
+            tracing::warn!(path = %old.display(), %error, "an old metadata snapshot stays");
         }
         Ok(written)
     }

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures::{Stream, TryStreamExt};
@@ -187,7 +188,28 @@ pub(crate) struct SnapshotBuilder {
 impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
     type SnapshotData = SnapshotFile;
 
+    /// Tries until it is written: an error would end the node, whose log can go on without.
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        let mut wait = FIRST_SNAPSHOT_WAIT;
+        loop {
+            match self.try_build().await {
+                Ok(snapshot) => return Ok(snapshot),
+                Err(error) => {
+                    tracing::error!(%error, ?wait, "the metadata snapshot could not be written, will try again");
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(LONGEST_SNAPSHOT_WAIT);
+        }
+    }
+}
+
+/// Waits after a snapshot that could not be written; doubled each time.
+const FIRST_SNAPSHOT_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_SNAPSHOT_WAIT: Duration = Duration::from_secs(60);
+
+impl SnapshotBuilder {
+    async fn try_build(&self) -> io::Result<Snapshot> {
         let meta = self.meta.clone();
         let image = Arc::clone(&self.image);
         let snapshots = Arc::clone(&self.snapshots);

@@ -1,5 +1,7 @@
 //! What a transactional produce must satisfy before it is appended. Rules: P-2, P-8, P-70 … P-74.
 
+use std::collections::BTreeMap;
+
 use strandline_coordinator::Producer;
 use strandline_log::{AppendError, VerificationGuard};
 use strandline_records::BatchHeader;
@@ -56,27 +58,22 @@ pub(super) async fn admit(context: &RequestContext, transaction: Transaction, jo
     };
     // All batches have one producer id; of its epochs more than one would be a mistake, and each is
     // judged by itself.
-    let mut epochs: Vec<i16> = jobs
-        .iter()
-        .filter_map(|job| wish(job).map(|w| w.1))
-        .collect();
-    epochs.sort_unstable();
-    epochs.dedup();
-    for epoch in epochs {
+    let mut by_epoch: BTreeMap<i16, (Vec<usize>, Vec<Wish>)> = BTreeMap::new();
+    for (at, job) in jobs.iter().enumerate() {
+        if let Some((wish, epoch)) = wish(job) {
+            let (places, wishes) = by_epoch.entry(epoch).or_default();
+            places.push(at);
+            wishes.push(wish);
+        }
+    }
+    for (epoch, (places, wishes)) in by_epoch {
         let producer = Producer {
             id: transaction.producer_id,
             epoch,
         };
-        let (at, wishes): (Vec<usize>, Vec<Wish>) = jobs
-            .iter()
-            .enumerate()
-            .filter_map(|(at, job)| Some((at, wish(job)?)))
-            .filter(|(_, (_, e))| *e == epoch)
-            .map(|(at, (wish, _))| (at, wish))
-            .unzip();
         let id = &transaction.id;
         let admitted = admission::admit(context, id, producer, &wishes, generation).await;
-        for (at, result) in at.into_iter().zip(admitted) {
+        for (at, result) in places.into_iter().zip(admitted) {
             settle(&mut jobs[at], result, generation);
         }
     }

@@ -14,6 +14,9 @@ use strandline_coordinator::RequestId;
 /// What a generated member id adds to the client's or instance's id: a dash and a UUID.
 const MEMBER_ID_SUFFIX_BYTES: usize = 37;
 
+/// Protocols that one member may name. Clients have one to three; what members have in common is found by comparing.
+const MAX_PROTOCOLS: usize = 100;
+
 impl GroupShard {
     pub(super) fn join(
         &mut self,
@@ -45,6 +48,9 @@ impl GroupShard {
             &request.client_host,
             &request.protocol_type,
         ];
+        if request.protocols.len() > MAX_PROTOCOLS {
+            return Err(GroupError::InvalidRequest);
+        }
         let names = request.protocols.iter().map(|(name, _)| &**name);
         let is_too_long = |text: &str| text.len() > MAX_TEXT_BYTES - MEMBER_ID_SUFFIX_BYTES;
         if texts

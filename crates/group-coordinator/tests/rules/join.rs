@@ -50,6 +50,13 @@ fn malformed_joins_are_refused() {
         ..join("")
     };
     assert_eq!(error_of(long_client), Some(GroupError::InvalidRequest));
+    // Finding what members have in common takes time by their number squared.
+    let names: Vec<String> = (0..=100).map(|n| n.to_string()).collect();
+    let protocols: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "")).collect();
+    assert_eq!(
+        error_of(join_with("", &protocols)),
+        Some(GroupError::InvalidRequest)
+    );
 }
 
 // G-1: a refused join leaves no group behind. G-9: shape of a refusal.

@@ -49,7 +49,7 @@ fn lists_are_filtered() {
     };
     assert_eq!(count(&bench, nothing), 0);
     let producers = |id| TransactionFilter {
-        producer_ids: vec![id],
+        producer_ids: [id].into(),
         ..all()
     };
     assert_eq!(count(&bench, producers(producer.id)), 1);

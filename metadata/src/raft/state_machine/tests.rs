@@ -102,3 +102,21 @@ async fn a_snapshot_is_built_installed_and_found_again() {
     assert_eq!(again.published().image().offset(), 3);
     assert_eq!(again.published().image().cluster().alive_ids().len(), 1);
 }
+
+// The log goes on meanwhile; an error would end the node.
+#[tokio::test]
+async fn a_snapshot_that_cannot_be_written_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut machine = machine(dir.path());
+    apply(&mut machine, 3, vec![config("1")]).await.unwrap();
+    let mut builder = machine.try_create_snapshot_builder(true).await.unwrap();
+    let away = dir.path().with_extension("away");
+    std::fs::rename(dir.path(), &away).unwrap();
+    let build = builder.build_snapshot();
+    let mut build = std::pin::pin!(build);
+    let half = FIRST_SNAPSHOT_WAIT / 2;
+    assert!(tokio::time::timeout(half, &mut build).await.is_err());
+    std::fs::rename(&away, dir.path()).unwrap();
+    let snapshot = build.await.unwrap();
+    assert_eq!(snapshot.meta.last_log_id.unwrap().index, 3);
+}

@@ -16,6 +16,7 @@ use kafka_protocol::messages::offset_for_leader_epoch_request::{
 use kafka_protocol::messages::produce_request::{
     PartitionProduceData, ProduceRequest, TopicProduceData,
 };
+use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 
 use crate::bounds::schema::{
     INT8, INT16, INT32, INT32_ARRAY, INT64, Kind, NULLABLE_RECORDS, NULLABLE_STRING, STRING,
@@ -32,7 +33,8 @@ pub(super) static PRODUCE: Struct = Struct::of::<ProduceRequest>(&[
 static PRODUCE_TOPIC: Struct = Struct::of::<TopicProduceData>(&[
     field("name", STRING).until(12),
     field("topic_id", UUID).since(13),
-    field("partition_data", array(&PRODUCE_PARTITION)),
+    field("partition_data", array(&PRODUCE_PARTITION))
+        .answered_per_partition_by::<PartitionProduceResponse>(),
 ]);
 
 static PRODUCE_PARTITION: Struct = Struct::of::<PartitionProduceData>(&[
