@@ -18,7 +18,7 @@ mod ends;
 mod expected;
 mod history;
 mod plan;
-mod producer_ids;
+mod producer_id_blocks;
 mod producing;
 mod situations;
 mod tiering_situations;
