@@ -17,6 +17,7 @@ mod deleted_topics;
 mod ends;
 mod expected;
 mod history;
+mod late_commits;
 mod plan;
 mod producing;
 mod situations;

@@ -47,6 +47,10 @@ impl Machine for GroupShard {
         Self::on_append_result(self, token, result, now)
     }
 
+    fn on_append_late(&mut self, token: AppendToken, now: Now) -> Effects {
+        Self::on_append_late(self, token, now)
+    }
+
     fn take_orders(&mut self) -> Vec<Infallible> {
         Vec::new()
     }
