@@ -19,6 +19,7 @@ mod expected;
 mod history;
 mod late_commits;
 mod plan;
+mod producer_ids;
 mod producing;
 mod situations;
 mod tiering_situations;
