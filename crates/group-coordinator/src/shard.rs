@@ -234,12 +234,9 @@ impl GroupShard {
     /// What can be answered without looking at a group.
     fn gate(&self, request: &Request) -> Option<Reply> {
         let group_id = request.group_id();
-        let is_membership = matches!(
-            request,
-            Request::Join(_) | Request::Sync(_) | Request::Heartbeat(_) | Request::Leave(_)
-        );
-        // Offsets may be committed for the group "", as simple consumers of old did.
-        if (is_membership && group_id.is_empty()) || group_id.len() > MAX_TEXT_BYTES {
+        // Simple consumers of old commit for the group "", and it may be deleted.
+        let may_be_empty = matches!(request, Request::OffsetCommit(_) | Request::DeleteGroup(_));
+        if (group_id.is_empty() && !may_be_empty) || group_id.len() > MAX_TEXT_BYTES {
             return Some(request.refusal(GroupError::InvalidGroupId));
         }
         match self.phase {
