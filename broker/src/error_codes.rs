@@ -107,9 +107,14 @@ pub(crate) fn for_group(error: GroupError) -> ErrorCode {
     }
 }
 
-/// Reading committed offsets never times out for the client (G-58).
+/// Reading committed offsets never times out for the client, and no client gives up: Java consumers before
+/// 3.9 know no other way to be sent to another coordinator (G-58).
 pub(crate) fn for_offset_fetch(error: GroupError) -> ErrorCode {
-    for_group(error)
+    if error == GroupError::CoordinatorNotAvailable {
+        ErrorCode::NotCoordinator
+    } else {
+        for_group(error)
+    }
 }
 
 /// Whether a client's version of an API knows PRODUCER_FENCED.

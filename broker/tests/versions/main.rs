@@ -10,6 +10,7 @@
 mod broker_configs;
 mod client;
 mod endings;
+mod group_answers;
 mod groups;
 mod many_groups;
 mod offset_delete;
