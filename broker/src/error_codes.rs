@@ -78,6 +78,31 @@ pub(crate) fn for_metadata(error: &RequestError) -> ErrorCode {
     }
 }
 
+/// A topic that Metadata should have created was not: clients read it as a topic's state and know
+/// few codes there.
+pub(crate) fn for_auto_creation(error: &RequestError) -> ErrorCode {
+    match error {
+        // It is on its way, or may be.
+        RequestError::TopicAlreadyExists(_) | RequestError::Timeout => {
+            ErrorCode::LeaderNotAvailable
+        }
+        RequestError::InvalidTopicName(_) => ErrorCode::InvalidTopicException,
+        RequestError::InvalidPartitions(_)
+        | RequestError::InvalidReplicationFactor(_)
+        | RequestError::InvalidReplicaAssignment(_)
+        | RequestError::UnknownTopicOrPartition(_)
+        | RequestError::UnknownTopicId(_)
+        | RequestError::InvalidConfig(_)
+        | RequestError::InvalidRequest(_)
+        | RequestError::PolicyViolation(_)
+        | RequestError::NotController
+        | RequestError::Unavailable(_)
+        | RequestError::StaleBrokerEpoch { .. }
+        | RequestError::BrokerIdNotRegistered(_)
+        | RequestError::InvalidUpdateVersion(_) => ErrorCode::UnknownTopicOrPartition,
+    }
+}
+
 /// A group coordinator refused (section 4).
 pub(crate) fn for_group(error: GroupError) -> ErrorCode {
     match error {

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod auto_creation;
 mod broker_configs;
 mod client;
 mod endings;
