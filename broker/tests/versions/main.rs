@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod authorized_operations;
 mod auto_creation;
 mod broker_configs;
 mod client;
@@ -15,6 +16,7 @@ mod group_answers;
 mod groups;
 mod many_groups;
 mod offset_delete;
+mod topic_pages;
 mod transaction_ends;
 mod transactions;
 
