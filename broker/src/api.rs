@@ -5,6 +5,7 @@ mod add_partitions_to_txn;
 pub(crate) mod admission;
 mod alter_configs;
 mod api_versions;
+mod authorized_operations;
 mod committing;
 mod create_partitions;
 mod create_topics;
@@ -51,9 +52,6 @@ use strandline_wire::{
 use crate::broker::Broker;
 use crate::net::connection::Slot;
 use crate::net::response::Outcome;
-
-/// "Not asked for" in the fields of authorized operations.
-const NO_AUTHORIZED_OPERATIONS: i32 = i32::MIN;
 
 /// Where a request came from.
 #[derive(Debug, Clone)]

@@ -11,10 +11,14 @@ use crate::error_codes;
 /// retriable one once the topic is on its way, so that the client asks again.
 pub(crate) async fn topics(broker: &Broker, names: &[TopicName]) -> Vec<ErrorCode> {
     let mut out = Vec::with_capacity(names.len());
+    let mut untold = None;
     for name in names {
-        let created = if is_coordinators(name) {
+        let created = if !broker.config.auto_create_topics_enable() {
+            out.push(ErrorCode::UnknownTopicOrPartition);
+            continue;
+        } else if is_coordinators(name) {
             create_internal(broker, name).await
-        } else if !broker.config.auto_create_topics_enable() || name.is_internal() {
+        } else if name.is_internal() {
             // The share coordinators, and so their topic, are not served yet.
             out.push(ErrorCode::UnknownTopicOrPartition);
             continue;
@@ -23,8 +27,18 @@ pub(crate) async fn topics(broker: &Broker, names: &[TopicName]) -> Vec<ErrorCod
         };
         out.push(match created {
             Ok(()) => ErrorCode::LeaderNotAvailable,
-            Err(e) => error_codes::for_metadata(&e),
+            Err(error) => {
+                let code = error_codes::for_auto_creation(&error);
+                if code == ErrorCode::UnknownTopicOrPartition {
+                    untold.get_or_insert((name, error));
+                }
+                code
+            }
         });
+    }
+    // The client is told no cause, and asks again and again; one request may name many.
+    if let Some((topic, error)) = untold {
+        tracing::warn!(%topic, %error, "could not create a topic that a client asked for");
     }
     out
 }

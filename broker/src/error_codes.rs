@@ -78,6 +78,31 @@ pub(crate) fn for_metadata(error: &RequestError) -> ErrorCode {
     }
 }
 
+/// A topic that Metadata should have created was not: clients read it as a topic's state and know
+/// few codes there.
+pub(crate) fn for_auto_creation(error: &RequestError) -> ErrorCode {
+    match error {
+        // It is on its way, or may be.
+        RequestError::TopicAlreadyExists(_) | RequestError::Timeout => {
+            ErrorCode::LeaderNotAvailable
+        }
+        RequestError::InvalidTopicName(_) => ErrorCode::InvalidTopicException,
+        RequestError::InvalidPartitions(_)
+        | RequestError::InvalidReplicationFactor(_)
+        | RequestError::InvalidReplicaAssignment(_)
+        | RequestError::UnknownTopicOrPartition(_)
+        | RequestError::UnknownTopicId(_)
+        | RequestError::InvalidConfig(_)
+        | RequestError::InvalidRequest(_)
+        | RequestError::PolicyViolation(_)
+        | RequestError::NotController
+        | RequestError::Unavailable(_)
+        | RequestError::StaleBrokerEpoch { .. }
+        | RequestError::BrokerIdNotRegistered(_)
+        | RequestError::InvalidUpdateVersion(_) => ErrorCode::UnknownTopicOrPartition,
+    }
+}
+
 /// A group coordinator refused (section 4).
 pub(crate) fn for_group(error: GroupError) -> ErrorCode {
     match error {
@@ -107,9 +132,14 @@ pub(crate) fn for_group(error: GroupError) -> ErrorCode {
     }
 }
 
-/// Reading committed offsets never times out for the client (G-58).
+/// Reading committed offsets never times out for the client, and no client gives up: Java consumers before
+/// 3.9 know no other way to be sent to another coordinator (G-58).
 pub(crate) fn for_offset_fetch(error: GroupError) -> ErrorCode {
-    for_group(error)
+    if error == GroupError::CoordinatorNotAvailable {
+        ErrorCode::NotCoordinator
+    } else {
+        for_group(error)
+    }
 }
 
 /// Whether a client's version of an API knows PRODUCER_FENCED.

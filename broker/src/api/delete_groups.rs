@@ -8,6 +8,7 @@ use strandline_wire::messages::delete_groups_response::{
 };
 
 use super::RequestContext;
+use super::once::once;
 use crate::error_codes;
 
 pub(super) async fn handle(
@@ -15,7 +16,7 @@ pub(super) async fn handle(
     request: DeleteGroupsRequest,
 ) -> DeleteGroupsResponse {
     let mut results = Vec::with_capacity(request.groups_names.len());
-    for id in &request.groups_names {
+    for id in once(&request.groups_names, |id| id.as_str()) {
         let delete = DeleteGroupRequest {
             group_id: id.as_str().to_owned(),
         };

@@ -6,7 +6,7 @@ use strandline_wire::messages::describe_cluster_response::{
     DescribeClusterBroker, DescribeClusterResponse,
 };
 
-use super::{NO_AUTHORIZED_OPERATIONS, RequestContext, some_text, text};
+use super::{RequestContext, authorized_operations, some_text, text};
 
 const ENDPOINT_BROKERS: i8 = 1;
 const ENDPOINT_CONTROLLERS: i8 = 2;
@@ -33,7 +33,7 @@ pub(super) async fn handle(
         return DescribeClusterResponse::default()
             .with_error_code(code.code())
             .with_error_message(some_text(message))
-            .with_cluster_authorized_operations(NO_AUTHORIZED_OPERATIONS);
+            .with_cluster_authorized_operations(authorized_operations::NOT_ASKED);
     }
     let image = context.broker.metadata.image();
     let with_fenced = version >= 2 && request.include_fenced_brokers;
@@ -59,5 +59,7 @@ pub(super) async fn handle(
         .with_cluster_id(text(context.broker.cluster_id.as_str()))
         .with_controller_id(context.broker.node_id.0.into())
         .with_brokers(brokers.collect())
-        .with_cluster_authorized_operations(NO_AUTHORIZED_OPERATIONS)
+        .with_cluster_authorized_operations(authorized_operations::of_cluster(
+            request.include_cluster_authorized_operations,
+        ))
 }

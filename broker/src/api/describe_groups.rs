@@ -9,7 +9,7 @@ use strandline_wire::{ErrorCode, StrBytes};
 use tokio::task::coop::consume_budget;
 
 use super::once::once;
-use super::{NO_AUTHORIZED_OPERATIONS, RequestContext, some_text, text};
+use super::{RequestContext, authorized_operations, some_text, text};
 use crate::error_codes;
 
 /// The state of what is not there.
@@ -26,8 +26,8 @@ pub(super) async fn handle(
         consume_budget().await;
         let out = DescribedGroup::default()
             .with_group_id(id.clone())
-            .with_authorized_operations(NO_AUTHORIZED_OPERATIONS);
-        groups.push(match context.broker.groups.describe(id) {
+            .with_authorized_operations(authorized_operations::NOT_ASKED);
+        let mut group = match context.broker.groups.describe(id) {
             Ok(description) => described(version, out, description),
             Err(GroupError::GroupIdNotFound) if version >= 6 => out
                 .with_error_code(ErrorCode::GroupIdNotFound.code())
@@ -35,7 +35,12 @@ pub(super) async fn handle(
                 .with_group_state(DEAD),
             Err(GroupError::GroupIdNotFound) => out.with_group_state(DEAD),
             Err(e) => out.with_error_code(error_codes::for_group(e).code()),
-        });
+        };
+        let is_asked = version >= 3 && request.include_authorized_operations;
+        if group.error_code == ErrorCode::None.code() {
+            group.authorized_operations = authorized_operations::of_group(is_asked);
+        }
+        groups.push(group);
     }
     DescribeGroupsResponse::default().with_groups(groups)
 }

@@ -9,12 +9,16 @@ use strandline_wire::messages::describe_topic_partitions_response::{
     DescribeTopicPartitionsResponseTopic,
 };
 
-use super::{NO_AUTHORIZED_OPERATIONS, RequestContext, text};
+use super::once::once;
+use super::{RequestContext, authorized_operations, text};
 
 pub(super) async fn handle(
     context: &RequestContext,
     request: DescribeTopicPartitionsRequest,
 ) -> DescribeTopicPartitionsResponse {
+    if !is_cursor_of(&request) {
+        return invalid_request(&request);
+    }
     let image = context.broker.metadata.image();
     let most = context.broker.config.max_request_partition_size_limit();
     let mut left = usize::try_from(request.response_partition_limit)
@@ -42,7 +46,7 @@ pub(super) async fn handle(
     let mut response = DescribeTopicPartitionsResponse::default();
     for name in names {
         let first = match start {
-            Some(c) if c.topic_name.as_str() == name => c.partition_index.max(0),
+            Some(c) if c.topic_name.as_str() == name => c.partition_index,
             _ => 0,
         };
         let Some(topic) = image.topics().by_name(&name) else {
@@ -64,6 +68,27 @@ pub(super) async fn handle(
     response
 }
 
+/// A cursor must point into what is asked for. If that is all topics, its own may have gone meanwhile.
+fn is_cursor_of(request: &DescribeTopicPartitionsRequest) -> bool {
+    let Some(cursor) = &request.cursor else {
+        return true;
+    };
+    let mut asked = request.topics.iter();
+    let is_asked = request.topics.is_empty() || asked.any(|t| t.name == cursor.topic_name);
+    is_asked && cursor.partition_index >= 0
+}
+
+/// There is no other place for it than each topic; without any the answer is empty, as Kafka's is.
+fn invalid_request(request: &DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
+    let topics = once(&request.topics, |t| t.name.as_str()).map(|t| {
+        DescribeTopicPartitionsResponseTopic::default()
+            .with_error_code(ErrorCode::InvalidRequest.code())
+            .with_name(Some(t.name.clone()))
+            .with_topic_authorized_operations(authorized_operations::NOT_ASKED)
+    });
+    DescribeTopicPartitionsResponse::default().with_topics(topics.collect())
+}
+
 fn cursor(name: &str, partition: i32) -> Cursor {
     Cursor::default()
         .with_topic_name(text(name).into())
@@ -79,7 +104,7 @@ fn missing(name: &str) -> DescribeTopicPartitionsResponseTopic {
         .with_error_code(code.code())
         .with_name(Some(text(name).into()))
         .with_is_internal(is_internal_topic(name))
-        .with_topic_authorized_operations(NO_AUTHORIZED_OPERATIONS)
+        .with_topic_authorized_operations(authorized_operations::of_topic(true))
 }
 
 /// At most `limit` partitions from `first` on, and the next one if there are more.
@@ -124,6 +149,6 @@ fn describe(
         .with_topic_id(topic.id().0)
         .with_is_internal(topic.name().is_internal())
         .with_partitions(partitions)
-        .with_topic_authorized_operations(NO_AUTHORIZED_OPERATIONS);
+        .with_topic_authorized_operations(authorized_operations::of_topic(true));
     (out, next)
 }

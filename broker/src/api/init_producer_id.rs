@@ -18,8 +18,11 @@ pub(super) async fn handle(
         None => {
             let broker = &context.broker;
             let id = broker.producer_ids.next(&broker.metadata).await;
-            id.map(|id| Producer { id, epoch: 0 })
-                .map_err(|e| error_codes::for_metadata(&e))
+            id.map(|id| Producer { id, epoch: 0 }).map_err(|error| {
+                tracing::debug!(%error, "get a block of producer ids");
+                // Older clients take every other code that could be meant for fatal (T-1).
+                ErrorCode::CoordinatorLoadInProgress
+            })
         }
     };
     let out = InitProducerIdResponse::default();

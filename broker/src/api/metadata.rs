@@ -9,7 +9,7 @@ use strandline_wire::messages::metadata_response::{
 use strandline_wire::messages::{MetadataRequest, TopicName as WireTopicName};
 
 use super::once::once;
-use super::{NO_AUTHORIZED_OPERATIONS, RequestContext, some_text, text};
+use super::{RequestContext, authorized_operations, some_text, text};
 use crate::auto_create;
 
 pub(super) async fn handle(context: &RequestContext, request: MetadataRequest) -> MetadataResponse {
@@ -32,6 +32,14 @@ pub(super) async fn handle(context: &RequestContext, request: MetadataRequest) -
     };
     let mut response = cluster(context, &image);
     response.topics = topics;
+    if version >= 8 && request.include_topic_authorized_operations {
+        // As in Kafka also of a name that is unknown, but not of an id that is.
+        for topic in response.topics.iter_mut().filter(|t| t.name.is_some()) {
+            topic.topic_authorized_operations = authorized_operations::of_topic(true);
+        }
+    }
+    let of_cluster = (8..=10).contains(&version) && request.include_cluster_authorized_operations;
+    response.cluster_authorized_operations = authorized_operations::of_cluster(of_cluster);
     response
 }
 
@@ -119,7 +127,7 @@ fn topic_error(name: Option<WireTopicName>, id: TopicId, code: ErrorCode) -> Met
         .with_is_internal(name.as_ref().is_some_and(|n| is_internal_topic(n)))
         .with_name(name)
         .with_topic_id(id.0)
-        .with_topic_authorized_operations(NO_AUTHORIZED_OPERATIONS)
+        .with_topic_authorized_operations(authorized_operations::NOT_ASKED)
 }
 
 fn describe(image: &Image, topic: &TopicImage, context: &RequestContext) -> MetadataResponseTopic {
@@ -152,7 +160,7 @@ fn describe(image: &Image, topic: &TopicImage, context: &RequestContext) -> Meta
         .with_topic_id(topic.id().0)
         .with_is_internal(topic.name().is_internal())
         .with_partitions(partitions.collect())
-        .with_topic_authorized_operations(NO_AUTHORIZED_OPERATIONS)
+        .with_topic_authorized_operations(authorized_operations::NOT_ASKED)
 }
 
 fn cluster(context: &RequestContext, image: &Image) -> MetadataResponse {
@@ -168,5 +176,5 @@ fn cluster(context: &RequestContext, image: &Image) -> MetadataResponse {
         .with_brokers(brokers.collect())
         .with_cluster_id(some_text(context.broker.cluster_id.as_str()))
         .with_controller_id(context.broker.node_id.0.into())
-        .with_cluster_authorized_operations(NO_AUTHORIZED_OPERATIONS)
+        .with_cluster_authorized_operations(authorized_operations::NOT_ASKED)
 }

@@ -12,6 +12,12 @@ pub(super) async fn handle(
     context: &RequestContext,
     request: SyncGroupRequest,
 ) -> SyncGroupResponse {
+    let is_incomplete = request.protocol_type.is_none() || request.protocol_name.is_none();
+    if context.version() >= 5 && is_incomplete {
+        // Whoever the coordinator is (G-30).
+        let code = ErrorCode::InconsistentGroupProtocol;
+        return SyncGroupResponse::default().with_error_code(code.code());
+    }
     let sync = SyncRequest {
         group_id: request.group_id.as_str().to_owned(),
         generation_id: request.generation_id,

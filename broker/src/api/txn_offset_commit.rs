@@ -66,6 +66,10 @@ async fn commit(
     committing: &Committing,
 ) -> Result<Errors, ErrorCode> {
     let version = context.version();
+    if request.group_id.is_empty() {
+        // Before the transaction is asked: no partition has the offsets of such a group (T-21).
+        return Err(for_version(version, GroupError::InvalidGroupId));
+    }
     let topics = request.topics.iter().map(|t| {
         let partitions = t.partitions.iter().map(|p| {
             let epoch = (version >= 2).then_some(p.committed_leader_epoch);

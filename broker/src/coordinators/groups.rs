@@ -47,6 +47,10 @@ impl Machine for GroupShard {
         Self::on_append_result(self, token, result, now)
     }
 
+    fn on_append_late(&mut self, token: AppendToken, now: Now) -> Effects {
+        Self::on_append_late(self, token, now)
+    }
+
     fn take_orders(&mut self) -> Vec<Infallible> {
         Vec::new()
     }
@@ -123,12 +127,12 @@ impl GroupCoordinators {
         self.shards.partition_of(group_id)
     }
 
-    /// The coordinator of a group, if it is here.
+    /// The coordinator of a group, if it is here. While there are no partitions it is nowhere, and so not
+    /// here: each client asks who it is then, and none takes that for fatal (G-58).
     fn shard(&self, group_id: &str) -> Result<Arc<Shard>, GroupError> {
-        let index = self
-            .partition_of(group_id)
-            .ok_or(GroupError::CoordinatorNotAvailable)?;
-        self.shards.at(index).ok_or(GroupError::NotCoordinator)
+        let index = self.partition_of(group_id);
+        let shard = index.and_then(|index| self.shards.at(index));
+        shard.ok_or(GroupError::NotCoordinator)
     }
 
     /// Carries out a request that changes a group. Errors: the coordinator is elsewhere, or loads.

@@ -41,6 +41,8 @@ pub(super) trait Machine: fmt::Debug + Send + 'static {
         result: Result<(), AppendError>,
         now: Now,
     ) -> Effects<Self::Reply>;
+    /// An append takes too long; its result may come still.
+    fn on_append_late(&mut self, token: AppendToken, now: Now) -> Effects<Self::Reply>;
     /// Orders of the calls before.
     fn take_orders(&mut self) -> Vec<Self::Order>;
 }
@@ -51,7 +53,7 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Clock,
     pub(crate) io: Pool,
     pub(crate) shutdown: Shutdown,
-    /// An append that is not committed after this long has failed (G-53).
+    /// Nobody waits longer for an append to be committed (G-53).
     pub(crate) commit_timeout: Duration,
 }
 
@@ -63,7 +65,7 @@ struct State<M: Machine> {
     next_request: u64,
     /// In monotonic time.
     next_deadline_ms: Option<i64>,
-    /// Appends that are not committed yet, and until when they should be.
+    /// Appends that are neither committed nor known to be late, and until when they should be committed.
     in_flight: BTreeMap<AppendToken, Instant>,
     /// Somebody looks whether they take too long.
     is_watched: bool,
@@ -345,11 +347,11 @@ impl<M: Machine> Runtime<M> {
         }
     }
 
-    /// Tells the machine what became of an append, unless it was told before.
+    /// Tells the machine what became of an append, however late: what the log has, memory has too (G-53,
+    /// G-61). A machine that was unloaded meanwhile does not know it any more.
     fn report(self: &Arc<Self>, token: AppendToken, result: Result<(), AppendError>) {
-        if self.state.lock().in_flight.remove(&token).is_some() {
-            self.call(|machine, now| machine.on_append_result(token, result, now));
-        }
+        self.state.lock().in_flight.remove(&token);
+        self.call(|machine, now| machine.on_append_result(token, result, now));
     }
 
     /// Starts to look for appends that take too long, if nobody does.
@@ -382,7 +384,10 @@ impl<M: Machine> Runtime<M> {
                 late.map(|(token, _)| *token).collect()
             };
             for token in late {
-                self.report(token, Err(AppendError::RequestTimedOut));
+                // It may have been committed just now.
+                if self.state.lock().in_flight.remove(&token).is_some() {
+                    self.call(|machine, now| machine.on_append_late(token, now));
+                }
             }
         }
     }

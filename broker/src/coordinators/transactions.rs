@@ -55,6 +55,10 @@ impl Machine for TransactionShard {
         Self::on_append_result(self, token, result, now)
     }
 
+    fn on_append_late(&mut self, token: AppendToken, now: Now) -> Effects {
+        Self::on_append_result(self, token, Err(AppendError::RequestTimedOut), now)
+    }
+
     fn take_orders(&mut self) -> Vec<Order> {
         Self::take_orders(self)
     }

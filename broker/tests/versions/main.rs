@@ -7,13 +7,17 @@
     reason = "a test fails by panicking"
 )]
 
+mod authorized_operations;
+mod auto_creation;
 mod broker_configs;
 mod client;
 mod endings;
+mod group_answers;
 mod groups;
 mod kept_frames;
 mod many_groups;
 mod offset_delete;
+mod topic_pages;
 mod transaction_ends;
 mod transactions;
 

@@ -19,5 +19,5 @@ pub(crate) use join::join;
 pub(crate) use leave::leave;
 pub(crate) use member::Member;
 pub(crate) use rebalance::{on_join_timer, on_member_timer, on_sync_timer, prepare_if_too_large};
-pub(crate) use static_join::finish_static_rejoin;
+pub(crate) use static_join::{finish_static_rejoin, refuse_static_rejoin};
 pub(crate) use sync::{finish_assignment, sync};

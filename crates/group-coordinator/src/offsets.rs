@@ -244,12 +244,13 @@ impl GroupOffsets {
         })
     }
 
-    /// A partition's answer to OffsetFetch (G-55, G-56).
+    /// A partition's answer to OffsetFetch (G-55, G-56). What is on its way to the log may be there for
+    /// good, also if its client was told that it failed.
     pub(crate) fn fetch(&self, topic: &str, partition: i32, require_stable: bool) -> FetchedOffset {
-        let slot = self.slot(topic, partition);
-        if require_stable && slot.is_some_and(|slot| !slot.pending.is_empty()) {
+        if require_stable && self.is_undecided(topic, partition) {
             return FetchedOffset::unstable(partition);
         }
+        let slot = self.slot(topic, partition);
         let committed = slot.and_then(|slot| slot.committed.as_ref());
         FetchedOffset::new(partition, committed.map(|(_, offset)| offset))
     }

@@ -172,7 +172,7 @@ pub struct OffsetCommitRequest {
 /// TxnOffsetCommit: offsets that become visible when the producer's transaction commits (T-20).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TxnOffsetCommitRequest {
-    /// The group; may be "".
+    /// The group.
     pub group_id: String,
     /// Whose transaction it is.
     pub producer: Producer,

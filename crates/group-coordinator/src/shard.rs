@@ -3,6 +3,7 @@
 //! Rules: G-1, G-40, G-71.
 
 mod apply;
+mod early;
 mod membership;
 mod offsets;
 mod query;
@@ -115,11 +116,10 @@ impl GroupShard {
     /// is every later request. Results of appends that are still under way are ignored.
     pub fn unload(&mut self) -> Effects {
         let mut effects = Effects::default();
-        let error = GroupError::NotCoordinator;
         let refused = self
             .staged
             .drain()
-            .filter_map(|change| change.refuse(error));
+            .filter_map(|mut change| change.refuse(AppendError::NotLeaderOrFollower));
         effects.replies.extend(refused);
         let mut groups = std::mem::take(&mut self.groups);
         let (_, mut context) = self.split(0, &mut effects);
@@ -127,7 +127,7 @@ impl GroupShard {
             .values_mut()
             .flat_map(|group| group.classic.members.values_mut())
         {
-            context.refuse_parked(member, error);
+            context.refuse_parked(member, GroupError::NotCoordinator);
         }
         self.timers.clear();
         self.open_transactions.clear();
@@ -177,6 +177,10 @@ impl GroupShard {
         self.staged.resolve(token, result);
         while let Some((token, change, result)) = self.staged.pop_resolved() {
             self.apply(token, change, result, now_ms, &mut effects);
+        }
+        if let Err(error) = result {
+            // The change waits for those before it, which may take long; its answer is known.
+            self.answer_early(token, error, now_ms, &mut effects);
         }
         self.finish(effects)
     }
@@ -230,12 +234,9 @@ impl GroupShard {
     /// What can be answered without looking at a group.
     fn gate(&self, request: &Request) -> Option<Reply> {
         let group_id = request.group_id();
-        let is_membership = matches!(
-            request,
-            Request::Join(_) | Request::Sync(_) | Request::Heartbeat(_) | Request::Leave(_)
-        );
-        // Offsets may be committed for the group "", as simple consumers of old did.
-        if (is_membership && group_id.is_empty()) || group_id.len() > MAX_TEXT_BYTES {
+        // Simple consumers of old commit for the group "", and it may be deleted.
+        let may_be_empty = matches!(request, Request::OffsetCommit(_) | Request::DeleteGroup(_));
+        if (group_id.is_empty() && !may_be_empty) || group_id.len() > MAX_TEXT_BYTES {
             return Some(request.refusal(GroupError::InvalidGroupId));
         }
         match self.phase {

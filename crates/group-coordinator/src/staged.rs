@@ -8,7 +8,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::classic::Member;
-use crate::error::GroupError;
 use crate::records::CommittedOffset;
 use crate::reply::Effects;
 use crate::reply::{OffsetCommitReply, OffsetDeleteReply, Reply};
@@ -46,7 +45,7 @@ pub(crate) enum Change {
     /// The marker of a transaction (T-43).
     EndTransaction {
         end: TransactionEnd,
-        request: RequestId,
+        request: Option<RequestId>,
     },
     /// Tombstones of offsets.
     RemoveOffsets {
@@ -74,7 +73,7 @@ pub(crate) enum Removal {
     InPart,
     /// G-59: the last ones of a request, and those before them.
     Requested {
-        request: RequestId,
+        request: Option<RequestId>,
         reply: OffsetDeleteReply,
         before: Vec<(Arc<str>, i32)>,
     },
@@ -83,7 +82,8 @@ pub(crate) enum Removal {
 /// What is needed to finish or to revert a static member's return.
 #[derive(Debug)]
 pub(crate) struct StaticRejoin {
-    pub(crate) request: RequestId,
+    /// `None`: it was answered already.
+    pub(crate) request: Option<RequestId>,
     pub(crate) generation: i32,
     pub(crate) member_id: Arc<str>,
     /// As it was before, with its old id.
@@ -95,41 +95,41 @@ pub(crate) struct StaticRejoin {
 /// An offset commit with the answer that it will get.
 #[derive(Debug)]
 pub(crate) struct StagedCommit {
-    pub(crate) request: RequestId,
+    /// `None`: it was answered already.
+    pub(crate) request: Option<RequestId>,
     pub(crate) reply: OffsetCommitReply,
     pub(crate) offsets: Vec<(Arc<str>, i32, CommittedOffset)>,
 }
 
 impl Change {
-    /// The request that nobody but this change can answer, with a refusal for it.
-    pub(crate) fn refuse(self, error: GroupError) -> Option<(RequestId, Reply)> {
+    /// The request that nobody but this change can answer, once, with a refusal for it.
+    pub(crate) fn refuse(&mut self, error: AppendError) -> Option<(RequestId, Reply)> {
         match self {
             Self::Commit { commit, .. } => {
-                let mut reply = commit.reply;
-                reply.fail_pending(error);
-                Some((commit.request, Reply::OffsetCommit(reply)))
+                let (request, reply) = commit.refuse(error)?;
+                Some((request, Reply::OffsetCommit(reply)))
             }
             Self::PendingCommit { commit, .. } => {
-                let mut reply = commit.reply;
-                reply.fail_pending(error);
-                Some((commit.request, Reply::TxnOffsetCommit(reply)))
+                let (request, reply) = commit.refuse(error)?;
+                Some((request, Reply::TxnOffsetCommit(reply)))
             }
-            Self::EndTransaction { request, .. } => Some((
-                request,
-                Reply::TransactionEnd(Err(AppendError::NotLeaderOrFollower)),
-            )),
+            Self::EndTransaction { request, .. } => {
+                let request = request.take()?;
+                Some((request, Reply::TransactionEnd(Err(error))))
+            }
             Self::RemoveOffsets {
                 reason: Removal::Requested { request, .. },
                 ..
             } => {
                 let reply = OffsetDeleteReply {
-                    error: Some(error),
+                    error: Some(error.into()),
                     topics: Vec::new(),
                 };
-                Some((request, Reply::OffsetDelete(reply)))
+                Some((request.take()?, Reply::OffsetDelete(reply)))
             }
             Self::RemoveGroup { request, .. } => {
-                request.map(|request| (request, Reply::DeleteGroup(Err(error))))
+                let request = request.take()?;
+                Some((request, Reply::DeleteGroup(Err(error.into()))))
             }
             Self::RemoveOffsets { .. }
             | Self::Assignment { .. }
@@ -139,9 +139,20 @@ impl Change {
     }
 }
 
+impl StagedCommit {
+    fn refuse(&mut self, error: AppendError) -> Option<(RequestId, OffsetCommitReply)> {
+        let request = self.request.take()?;
+        let topics = std::mem::take(&mut self.reply.topics);
+        let mut reply = OffsetCommitReply { topics };
+        reply.fail_pending(error.into());
+        Some((request, reply))
+    }
+}
+
+/// A change that waits for the result of its append, or for those before it.
 #[derive(Debug)]
-struct Pending {
-    change: Change,
+pub(crate) struct Pending {
+    pub(crate) change: Change,
     result: Option<Result<(), AppendError>>,
 }
 
@@ -196,6 +207,15 @@ impl Staged {
         if let Some(pending) = self.pending.get_mut(&token) {
             pending.result.get_or_insert(result);
         }
+    }
+
+    /// Takes a change out for a moment; see [`Self::put_back`].
+    pub(crate) fn take(&mut self, token: AppendToken) -> Option<Pending> {
+        self.pending.remove(&token)
+    }
+
+    pub(crate) fn put_back(&mut self, token: AppendToken, pending: Pending) {
+        self.pending.insert(token, pending);
     }
 
     /// Takes the first change if its result is known: changes happen in the order of the log, in

@@ -110,7 +110,7 @@ settings! {
     group_max_size: i32 = int("group.max.size", "2147483647").at_least(1);
     "Largest metadata of a committed offset, in bytes."
     offset_metadata_max_bytes: i32 = int("offset.metadata.max.bytes", "4096").at_least(0);
-    "An offset commit fails if it is not written after this long, in ms."
+    "An offset commit that is not written after this long, in ms, is answered with an error; it may count later."
     offsets_commit_timeout_ms: i32 = int("offsets.commit.timeout.ms", "5000").at_least(1);
     "Offsets of a group without members are forgotten after this many minutes."
     offsets_retention_minutes: i32 = int("offsets.retention.minutes", "10080").at_least(1);

@@ -27,7 +27,7 @@ pub(crate) fn join(
         let reply = JoinReply::failed(request.member_id, GroupError::CoordinatorNotAvailable);
         context.reply_join(id, reply);
     } else if !has_room(group, context.config.max_size, &request) {
-        // A known member that finds no room has lost its place.
+        // A known member that finds no room has lost its place, and nobody waits for an id that does (G-5).
         evict(group, context, &request.member_id);
         context.reply_join(id, JoinReply::failed("", GroupError::GroupMaxSizeReached));
         complete_if_all_joined(group, context);

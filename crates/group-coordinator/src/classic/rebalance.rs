@@ -208,8 +208,12 @@ pub(crate) fn on_member_timer(
     }
 }
 
-/// Takes a member out and answers what it has parked; the caller decides what follows.
+/// Takes a member out and answers what it has parked, or takes back an id that was not used yet (G-3);
+/// the caller decides what follows.
 pub(super) fn evict(group: &mut ClassicGroup, context: &mut Context<'_>, member_id: &str) {
+    if let Some(member_id) = group.pending.take(member_id) {
+        context.cancel_session(&group.id, &member_id);
+    }
     if let Some(mut member) = group.remove(member_id) {
         context.cancel_session(&group.id, &member.id);
         context.refuse_parked(&mut member, GroupError::UnknownMemberId);

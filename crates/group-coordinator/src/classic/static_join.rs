@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::group::ClassicGroup;
+use super::member::Member;
 use super::rebalance::rebalance;
 use crate::context::Context;
 use crate::error::GroupError;
@@ -43,7 +44,7 @@ pub(super) fn rejoin_static(
     let keeps_protocol = group.select_protocol() == group.protocol_name;
     if group.state() == GroupState::Stable && keeps_protocol {
         let rejoin = StaticRejoin {
-            request: id,
+            request: Some(id),
             generation: group.generation,
             member_id,
             previous,
@@ -81,27 +82,48 @@ pub(crate) fn finish_static_rejoin(
     rejoin: StaticRejoin,
     result: Result<(), AppendError>,
 ) {
-    let is_superseded =
-        group.generation != rejoin.generation || group.state() != GroupState::Stable;
-    let member = group.members.get_mut(&rejoin.member_id);
-    let Some(member) = member.filter(|member| member.parked_join == Some(rejoin.request)) else {
-        // It left, or came back once more: answered already.
+    let Some(member) = waiting(group, &rejoin) else {
         return;
     };
-    if is_superseded {
-        // A rebalance has begun meanwhile. Its end answers the join, and the next assignment
-        // writes the new id.
-        return;
-    }
     member.parked_join = None;
-    match result {
-        Ok(()) => {
+    match (result, rejoin.request) {
+        (Ok(()), None) => {}
+        (Ok(()), Some(request)) => {
             let reply = resumed_reply(group, &rejoin);
-            context.reply_join(rejoin.request, reply);
+            context.reply_join(request, reply);
             restart(group, context, &rejoin.member_id);
         }
-        Err(error) => revert(group, context, rejoin, error),
+        (Err(error), _) => revert(group, context, rejoin, error),
     }
+}
+
+/// Whether the new id will be in the log is not known yet, but the client waits no longer. The member
+/// keeps it until that is known; who comes back meanwhile without an id gets another.
+pub(crate) fn refuse_static_rejoin(
+    group: &mut ClassicGroup,
+    context: &mut Context<'_>,
+    rejoin: &mut StaticRejoin,
+    error: AppendError,
+) {
+    let Some(member) = waiting(group, rejoin) else {
+        return;
+    };
+    member.parked_join = None;
+    restart(group, context, &rejoin.member_id);
+    if let Some(request) = rejoin.request.take() {
+        let reply = refusal(group, &rejoin.previous.id, error);
+        context.reply_join(request, reply);
+    }
+}
+
+/// The member as the rejoin has left it.
+fn waiting<'g>(group: &'g mut ClassicGroup, rejoin: &StaticRejoin) -> Option<&'g mut Member> {
+    // Otherwise a rebalance has begun meanwhile. Its end answers the join, and the next assignment
+    // writes the new id.
+    let is_current = group.generation == rejoin.generation && group.state() == GroupState::Stable;
+    let member = group.members.get_mut(&rejoin.member_id);
+    // Otherwise it left, or came back once more: answered already.
+    member.filter(|member| is_current && member.parked_join == rejoin.request)
 }
 
 /// G-20: from v9 on the leader is told the truth and not to assign; before it, that another leads.
@@ -138,13 +160,19 @@ fn revert(
         *member = previous;
     }
     restart(group, context, &old_id);
-    let reply = JoinReply {
+    if let Some(request) = request {
+        let reply = refusal(group, &old_id, error);
+        context.reply_join(request, reply);
+    }
+}
+
+fn refusal(group: &ClassicGroup, old_id: &str, error: AppendError) -> JoinReply {
+    JoinReply {
         error: Some(error.into()),
         member_id: String::new(),
         members: Vec::new(),
-        ..group.join_reply(&old_id)
-    };
-    context.reply_join(request, reply);
+        ..group.join_reply(old_id)
+    }
 }
 
 fn restart(group: &ClassicGroup, context: &mut Context<'_>, member_id: &str) {

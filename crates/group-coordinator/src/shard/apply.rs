@@ -53,7 +53,8 @@ impl GroupShard {
                 if result.is_ok() {
                     self.settle_transaction(token, end);
                 }
-                effects.reply(request, Reply::TransactionEnd(result));
+                let reply = |request| (request, Reply::TransactionEnd(result));
+                effects.replies.extend(request.map(reply));
             }
             Change::RemoveOffsets {
                 group,
@@ -61,11 +62,7 @@ impl GroupShard {
                 reason,
             } => {
                 if result.is_ok() || matches!(reason, Removal::TopicDeleted) {
-                    self.with_group(&group, now_ms, effects, |group, _| {
-                        for (topic, partition) in &keys {
-                            group.offsets.remove(topic, *partition, token);
-                        }
-                    });
+                    self.forget_offsets(&group, token, &keys, now_ms, effects);
                 }
                 self.finish_removal(&group, token, reason, result, effects);
             }
@@ -106,7 +103,24 @@ impl GroupShard {
         if let Err(error) = result {
             reply.fail_pending(error.into());
         }
-        effects.reply(request, Reply::OffsetCommit(reply));
+        let reply = |request| (request, Reply::OffsetCommit(reply));
+        effects.replies.extend(request.map(reply));
+    }
+
+    /// Tombstones stand at `token`.
+    pub(super) fn forget_offsets(
+        &mut self,
+        group: &str,
+        token: AppendToken,
+        keys: &[(Arc<str>, i32)],
+        now_ms: i64,
+        effects: &mut Effects,
+    ) {
+        self.with_group(group, now_ms, effects, |group, _| {
+            for (topic, partition) in keys {
+                group.offsets.remove(topic, *partition, token);
+            }
+        });
     }
 
     /// The group goes if all of its offsets are gone: the tombstones of some may have failed before.
@@ -152,7 +166,7 @@ impl GroupShard {
             tracing::warn!(group = group_id, %error, "could not write tombstones of offsets");
         }
         let Removal::Requested {
-            request,
+            request: Some(request),
             reply,
             before,
         } = reason

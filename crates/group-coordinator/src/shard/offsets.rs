@@ -17,7 +17,7 @@ use crate::reply::{OffsetDeleteReply, PartitionErrors, Reply};
 use crate::request::{DeleteGroupRequest, OffsetCommitRequest, OffsetDeleteRequest, Request};
 use crate::staged::{Change, Removal, StagedCommit};
 use crate::timers::TimerKey;
-use strandline_coordinator::{Now, RequestId, tombstone_batches};
+use strandline_coordinator::{AppendError, Now, RequestId, tombstone_batches};
 
 /// A partition with an offset.
 type Key = (Arc<str>, i32);
@@ -55,7 +55,7 @@ impl GroupShard {
             };
             let offsets = offsets.into_iter().map(stage).collect();
             let commit = Box::new(StagedCommit {
-                request: id,
+                request: Some(id),
                 reply,
                 offsets,
             });
@@ -120,7 +120,7 @@ impl GroupShard {
             };
             let (before, last) = remove_all_but_last(group, context, &keys);
             let reason = Removal::Requested {
-                request: id,
+                request: Some(id),
                 reply,
                 before: before.to_vec(),
             };
@@ -235,7 +235,7 @@ fn batches<'k>(group: &Group, keys: &'k [Key]) -> impl Iterator<Item = &'k [Key]
 
 fn remove_offsets(group: &Group, context: &mut Context<'_>, keys: &[Key], reason: Removal) {
     let records = tombstones(&group.classic.id, keys);
-    let change = Change::RemoveOffsets {
+    let mut change = Change::RemoveOffsets {
         group: Arc::clone(&group.classic.id),
         keys: keys.to_vec(),
         reason,
@@ -246,7 +246,7 @@ fn remove_offsets(group: &Group, context: &mut Context<'_>, keys: &[Key], reason
         }
         Err(error) => {
             tracing::error!(group = %group.classic.id, %error, "cannot write tombstones");
-            if let Some((request, reply)) = change.refuse(GroupError::UnknownServerError) {
+            if let Some((request, reply)) = change.refuse(AppendError::Unknown) {
                 context.effects.reply(request, reply);
             }
         }

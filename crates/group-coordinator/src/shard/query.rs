@@ -13,7 +13,7 @@ const CLASSIC_GROUP_TYPE: &str = "classic";
 
 impl GroupShard {
     /// Committed offsets. An unknown group or partition is not an error (G-55); with
-    /// `require_stable` one that waits for a transaction is (G-56).
+    /// `require_stable` one with a commit that waits for its append or its transaction is (G-56).
     ///
     /// # Errors
     /// The shard loads or is not the coordinator. Below v2 of OffsetFetch there is no place for

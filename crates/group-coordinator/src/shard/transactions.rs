@@ -56,7 +56,7 @@ impl GroupShard {
         let open = self.open_transactions.entry(producer.id).or_default();
         open.insert(Arc::clone(&group));
         let commit = Box::new(StagedCommit {
-            request: id,
+            request: Some(id),
             reply,
             offsets,
         });
@@ -93,7 +93,8 @@ impl GroupShard {
             self.close_if_settled(producer_id, group_id);
             reply.fail_pending(error.into());
         }
-        effects.reply(request, Reply::TxnOffsetCommit(reply));
+        let reply = |request| (request, Reply::TxnOffsetCommit(reply));
+        effects.replies.extend(request.map(reply));
     }
 
     /// The marker of a transaction is to be written to this partition; when it is, its offsets
@@ -101,7 +102,8 @@ impl GroupShard {
     pub fn end_transaction(&mut self, id: RequestId, end: TransactionEnd) -> Effects {
         let mut effects = Effects::default();
         if self.phase == Phase::Active {
-            let change = Change::EndTransaction { end, request: id };
+            let request = Some(id);
+            let change = Change::EndTransaction { end, request };
             let batch = AppendBatch::Marker(end);
             self.staged.push_batch(&mut effects, batch, change);
         } else {

@@ -143,6 +143,15 @@ impl Bench {
         }
     }
 
+    /// `offsets.commit.timeout.ms` is over for what is under way.
+    pub(crate) fn late_all(&mut self) {
+        let tokens: Vec<_> = self.appends.iter().map(|append| append.token).collect();
+        for token in tokens {
+            let effects = self.shard.on_append_late(token, self.now());
+            self.carry_out(effects);
+        }
+    }
+
     pub(crate) fn resolve(
         &mut self,
         token: strandline_coordinator::AppendToken,

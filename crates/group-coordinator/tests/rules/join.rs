@@ -156,6 +156,30 @@ fn places_are_taken_by_those_who_come() {
     assert_eq!(bench.join_reply(second).error, None);
 }
 
+// G-1, G-5: an id that finds no room is not waited for.
+#[test]
+fn a_refused_id_stalls_no_rebalance() {
+    let mut bench = Bench::with(GroupConfig {
+        max_size: 1,
+        ..config()
+    });
+    let asked = |member_id: &str| JoinRequest {
+        require_known_member_id: true,
+        ..join(member_id)
+    };
+    let [first, second] = [0, 1].map(|_| bench.join(asked("")).member_id);
+    let parked = bench.park(asked(&first));
+    let refused = bench.join(asked(&second));
+    assert_eq!(refused.error, Some(GroupError::GroupMaxSizeReached));
+    bench.pass(2 * DELAY_MS);
+    let joined = bench.join_reply(parked);
+    bench.sync_all(vec![joined]);
+    // The leader wants a rebalance (G-12), and is all there is.
+    assert_eq!(bench.join(asked(&first)).generation_id, 2);
+    let again = bench.join(asked(&second));
+    assert_eq!(again.error, Some(GroupError::GroupMaxSizeReached));
+}
+
 // G-3: from v4 on a dynamic member is told its id first.
 #[test]
 fn a_dynamic_member_must_know_its_id() {

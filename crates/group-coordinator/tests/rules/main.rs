@@ -6,6 +6,7 @@ mod commit;
 mod groups;
 mod harness;
 mod join;
+mod late;
 mod leave;
 mod loading;
 mod model;

@@ -3,7 +3,7 @@
 //! Every request is answered exactly once; generations never fall; all members of a generation
 //! know the same leader and protocol; silent members cannot keep a group from becoming Empty
 //! what is loaded from the log is what is live (G-71); nobody sees an offset that has not
-//! committed. The harness checks the invariants GC-1…GC-8 after every call.
+//! committed, and what has committed counts however late (G-53, X-71). The harness checks the invariants GC-1…GC-8 after every call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,6 +51,7 @@ enum Step {
     CommitAppends,
     CommitOneAppend,
     FailAppends,
+    LateAppends,
     DeleteGroup,
     DeleteOffsets,
     DeleteTopic,
@@ -76,6 +77,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         10 => Just(Step::CommitAppends),
         3 => Just(Step::CommitOneAppend),
         2 => Just(Step::FailAppends),
+        2 => Just(Step::LateAppends),
         1 => Just(Step::DeleteGroup),
         1 => Just(Step::DeleteOffsets),
         1 => Just(Step::DeleteTopic),
@@ -199,6 +201,7 @@ impl World {
                 }
             }
             Step::FailAppends => self.bench.fail_all(AppendError::NotEnoughReplicas),
+            Step::LateAppends => self.bench.late_all(),
             Step::DeleteGroup => {
                 let request = DeleteGroupRequest {
                     group_id: GROUP.to_owned(),

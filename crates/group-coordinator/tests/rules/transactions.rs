@@ -5,7 +5,7 @@ use strandline_group_coordinator::{
     GroupError, GroupState, OffsetFetchQuery, Reply, Request, TxnOffsetCommitRequest,
 };
 
-use crate::harness::{Bench, GROUP, commit, commit_topic, join};
+use crate::harness::{Bench, GROUP, commit, commit_topic, join, offset_delete};
 
 const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
 const OTHER: Producer = Producer { id: 8, epoch: 0 };
@@ -307,4 +307,22 @@ fn a_shard_that_is_gone_takes_no_markers() {
         end(&mut bench, PRODUCER, true),
         Err(AppendError::NotLeaderOrFollower)
     );
+}
+
+// G-1: only a plain commit may be for the group "".
+#[test]
+fn the_group_without_a_name_has_no_transactions() {
+    let mut bench = Bench::new();
+    let request = TxnOffsetCommitRequest {
+        group_id: String::new(),
+        ..txn(PRODUCER, 5)
+    };
+    assert_eq!(send(&mut bench, request), Some(GroupError::InvalidGroupId));
+    let mut request = offset_delete(&[("t", &[0])]);
+    request.group_id.clear();
+    let id = bench.send(Request::OffsetDelete(request));
+    let Reply::OffsetDelete(reply) = bench.reply(id) else {
+        panic!("not a deletion")
+    };
+    assert_eq!(reply.error, Some(GroupError::InvalidGroupId));
 }
