@@ -114,6 +114,8 @@ impl<'r> Round<'r> {
             self.log.swap_failed(error);
             return Err(RoundError::Stopped);
         }
+        // A gap above it is no cleaning's to a start after a power cut (L-20).
+        self.log.persist_recovery_point()?;
         CleanedSegment::discard_all(self.folder.insert(self.log.use_folder()?))?;
         let segments = self.log.sealed_below(self.plan.end)?;
         let Some(first) = segments.first().map(|s| s.id.base_offset) else {

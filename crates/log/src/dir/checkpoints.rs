@@ -29,13 +29,14 @@ const CLEANED_TO: Checkpoint = Checkpoint {
     of_log: |log| log.lock_state().cleaned_to,
     of_kept: |kept| &kept.cleaned_to,
 };
+const RECOVERY_POINT: Checkpoint = Checkpoint {
+    name: checkpoint::RECOVERY_POINT,
+    of_log: |log| Some(log.checkpoint_offsets().0),
+    of_kept: |kept| &kept.recovery,
+};
 /// In the order in which they are written.
 const CHECKPOINTS: [Checkpoint; 4] = [
-    Checkpoint {
-        name: checkpoint::RECOVERY_POINT,
-        of_log: |log| Some(log.checkpoint_offsets().0),
-        of_kept: |kept| &kept.recovery,
-    },
+    RECOVERY_POINT,
     LOG_START,
     Checkpoint {
         name: checkpoint::HIGH_WATERMARK,
@@ -91,6 +92,10 @@ impl DirShared {
     /// Writes how far each log is cleaned (L-49).
     pub(crate) fn write_cleaner_checkpoint(&self) -> Result<(), LogError> {
         self.write_one(&CLEANED_TO)
+    }
+
+    pub(crate) fn write_recovery_checkpoint(&self) -> Result<(), LogError> {
+        self.write_one(&RECOVERY_POINT)
     }
 
     pub(crate) fn write_log_start_checkpoint(&self) -> Result<(), LogError> {

@@ -63,6 +63,7 @@ impl LogDir {
                 is_clean: true,
                 at_stop: &StopSummary::default(),
                 recovery_point: start.next_offset,
+                is_recovery_point_known: true,
                 log_start: Some(start.log_start_offset),
                 high_watermark: Some(start.next_offset),
                 cleaned_to: None,
