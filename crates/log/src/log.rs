@@ -139,6 +139,11 @@ impl Log {
         &self.folder
     }
 
+    #[cfg(test)]
+    pub(crate) fn dir(&self) -> &DirShared {
+        &self.dir
+    }
+
     /// The log directory that the log lies in.
     pub fn log_dir(&self) -> &Path {
         &self.dir.path

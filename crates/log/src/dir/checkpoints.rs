@@ -140,7 +140,9 @@ impl DirShared {
         let of_logs = of_logs.filter_map(|(l, (_, at))| Some((l.partition().clone(), (*at)?)));
         let mut all: Vec<_> = of_logs.chain(found.kept.iter().cloned()).collect();
         let text = checkpoint::encode(&mut all);
-        sys::replace_file(&self.path.join(checkpoint.name), text.as_bytes(), true)?;
+        let path = self.path.join(checkpoint.name);
+        self.files
+            .spare(|| sys::replace_file(&path, text.as_bytes(), true))?;
         written.insert(checkpoint.name, found);
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use strandline_types::Offset;
 
-use super::{Log, LogState, Status, lifecycle};
+use super::{Log, LogState, Status};
 use crate::error::LogError;
 use crate::janitor::Chore;
 use crate::leader_epochs::LeaderEpochs;
@@ -257,7 +257,7 @@ impl Log {
             self.dir.write_log_start_checkpoint()?;
         }
         // P-60: from here on it is all that is known of producers whose batches go.
-        lifecycle::flush_if_there(SegmentFile::ProducerSnapshot.path(&self.folder, first_kept))?;
+        self.flush_if_there(&SegmentFile::ProducerSnapshot.path(&self.folder, first_kept))?;
         let mut paths = Vec::new();
         for segment in segments {
             for kind in SegmentFile::ALL {
@@ -270,7 +270,7 @@ impl Log {
                 }
             }
         }
-        sys::sync_folder(&SegmentFile::Log.path(&self.folder, 0))?;
+        self.flush_folder()?;
         {
             // After a failure the checkpoint says for ever where the log starts.
             let mut state = self.state.lock();
