@@ -92,6 +92,7 @@ impl Log {
             waiters: 0,
             folder_users: 0,
             removals: 0,
+            left_behind: Vec::new(),
             is_changed: parts.is_changed,
             flush_due: None,
             cleaned_to: parts.cleaned_to,

@@ -148,6 +148,15 @@ impl Log {
         may_roll: bool,
     ) -> Result<RetentionOutcome, LogError> {
         let mut outcome = RetentionOutcome::default();
+        let (left_behind, folder) = {
+            let mut state = self.state.lock();
+            self.check_open(&state)?;
+            let mut left_behind = std::mem::take(&mut state.left_behind);
+            left_behind.sort_unstable_by_key(|s| s.base_offset);
+            (left_behind, self.use_folder_locked(&mut state))
+        };
+        self.remove(left_behind, &mut outcome)?;
+        drop(folder);
         // The files are renamed without the lock, and may have to wait for the device before.
         let (removed, _folder) = {
             let mut state = self.state.lock();
@@ -180,14 +189,29 @@ impl Log {
             };
             (removed, self.use_folder_locked(&mut state))
         };
-        outcome.deleted_segments = removed.len();
-        outcome.deleted_bytes = removed.iter().map(|s| s.size).sum();
         outcome.log_start_offset = self.log_start_offset();
         outcome.local_log_start_offset = self.local_log_start_offset();
-        if !removed.is_empty() {
-            self.mark_deleted(&removed)?;
-        }
+        self.remove(removed, &mut outcome)?;
         Ok(outcome)
+    }
+
+    /// Has the files of segments that were taken out removed. Errors: some are there still, and are left to
+    /// the next pass.
+    fn remove(
+        &self,
+        segments: Vec<Segment>,
+        outcome: &mut RetentionOutcome,
+    ) -> Result<(), LogError> {
+        if segments.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.mark_deleted(&segments) {
+            self.state.lock().left_behind.extend(segments);
+            return Err(error);
+        }
+        outcome.deleted_segments += segments.len();
+        outcome.deleted_bytes += segments.iter().map(|s| s.size).sum::<u64>();
+        Ok(())
     }
 
     fn plan(
@@ -240,9 +264,10 @@ impl Log {
         } else {
             self.raise_log_start(state, first_kept);
         }
-        state.removals += 1;
+        let removed = state.segments.remove_first(count);
+        state.removals += removed.len();
         self.dir.note_change();
-        state.segments.remove_first(count)
+        removed
     }
 
     /// Renames the files of `segments` and has them removed later (L-32).
@@ -265,7 +290,10 @@ impl Log {
                 let target = deleted_path(path.clone());
                 match sys::rename(&path, &target) {
                     Ok(()) => paths.push(target),
-                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                        // By a pass that failed behind it, perhaps.
+                        paths.extend(target.try_exists().unwrap_or(false).then_some(target));
+                    }
                     Err(e) => return Err(LogError::io("rename", path, e)),
                 }
             }
@@ -274,7 +302,7 @@ impl Log {
         {
             // After a failure the checkpoint says for ever where the log starts.
             let mut state = self.state.lock();
-            state.removals -= 1;
+            state.removals -= segments.len();
             self.dir.note_change();
         }
         let bases: Vec<Offset> = segments.iter().map(|s| s.base_offset).collect();
@@ -302,6 +330,7 @@ mod tests {
 
     use super::*;
     use crate::config::LogConfig;
+    use crate::loader;
     use crate::log_dir::{LogDir, LogDirOptions};
     use crate::tail::TailBudget;
     use crate::testing::BatchSpec;
@@ -378,6 +407,47 @@ mod tests {
         assert_eq!(line(), Some(1));
         log.mark_deleted(&removed).unwrap();
         assert_eq!(line(), None);
+    }
+
+    // L-32
+    #[test]
+    fn what_retention_could_not_remove_goes_with_the_next_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig {
+            file_delete_delay_ms: 0,
+            ..LogConfig::default()
+        };
+        let log = dir.create_log(partition, TopicId::random(), config);
+        let log = log.unwrap();
+        for next in 1..4 {
+            log.append_as_leader(BatchSpec::default().build(), 0, 0)
+                .unwrap();
+            log.roll(0).unwrap();
+            until(|| log.lock_state().writing == next);
+        }
+        log.set_high_watermark(3);
+        let files = || {
+            let names = loader::names(log.folder()).unwrap();
+            let is_old = |name: &&String| name.starts_with(&format!("{:020}.", 0));
+            names.iter().filter(is_old).count()
+        };
+        log.delete_records_to(1).unwrap();
+        // In the way of the time index, so that others are renamed and that one is not.
+        let path = SegmentFile::TimeIndex.path(log.folder(), 0);
+        std::fs::create_dir(deleted_path(path.clone())).unwrap();
+        assert!(log.apply_retention(0, None).is_err());
+        assert_eq!(log.local_log_start_offset(), 1);
+        log.delete_records_to(2).unwrap();
+        assert!(log.apply_retention_to_sealed(0, None).is_err());
+        assert!(files() > 0 && log.lock_state().removals > 0);
+        std::fs::remove_dir(deleted_path(path)).unwrap();
+        let outcome = log.apply_retention_to_sealed(0, None).unwrap();
+        assert_eq!(outcome.deleted_segments, 2);
+        assert_eq!(log.lock_state().removals, 0);
+        until(|| files() == 0);
     }
 
     // X-58, L-32: a topic of the same name owns the same paths
