@@ -170,20 +170,17 @@ impl Log {
             let removed = if plan.delete == state.segments.len() {
                 // L-5: all of them, so an empty one at the end comes first.
                 self.roll_if_not_empty(&mut state, now_ms);
-                let (first, base) = (
-                    state.segments.first_base(),
-                    state.segments.active().base_offset,
-                );
+                let base = state.segments.active().base_offset;
                 self.wait_until(&mut state, |s| {
                     s.status != Status::Open || s.writing >= base
                 })?;
                 self.check_open(&state)?;
-                // The lock was away: what is being swapped now is left to the next pass.
-                if state.segments.first_base() == first && !state.is_swapping {
-                    self.take_out(&mut state, plan.delete)
-                } else {
-                    Vec::new() // another pass was here meanwhile
-                }
+                // The lock was away: some may have gone or become one, and new ones are not due.
+                let ends = state.segments.iter().skip(1).map(|s| s.base_offset);
+                let due = ends.take_while(|end| *end <= base).count();
+                // What is being swapped now is left to the next pass.
+                let due = if state.is_swapping { 0 } else { due };
+                self.take_out(&mut state, due)
             } else {
                 self.take_out(&mut state, plan.delete)
             };
@@ -326,9 +323,11 @@ mod tests {
     use std::time::Duration;
 
     use parking_lot::Mutex;
-    use strandline_types::{BrokerId, TopicId, TopicName, TopicPartition};
+    use strandline_records::{BatchBuilder, Compression};
+    use strandline_types::{BrokerId, TimestampType, TopicId, TopicName, TopicPartition};
 
     use super::*;
+    use crate::cleaner::{CleanerOptions, LogCleaner};
     use crate::config::LogConfig;
     use crate::loader;
     use crate::log_dir::{LogDir, LogDirOptions};
@@ -384,6 +383,55 @@ mod tests {
         let long = Duration::from_secs(20);
         assert_eq!(retention.recv_timeout(long), Ok(true));
         assert_eq!(deletion.recv_timeout(long), Ok(true));
+    }
+
+    // L-32, L-46
+    #[test]
+    fn retention_takes_nothing_that_came_while_it_waited_for_the_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig {
+            compact: true,
+            min_cleanable_dirty_ratio: 0.0,
+            retention_bytes: 0,
+            ..LogConfig::default()
+        };
+        let log = dir
+            .create_log(partition, TopicId::random(), config)
+            .unwrap();
+        let append = || {
+            let mut batch = BatchBuilder::new(Compression::None, TimestampType::CreateTime, 0);
+            batch.append(1000, Some(b"k"), Some(b"v"), &[]).unwrap();
+            log.append_as_leader(batch.build().unwrap(), 0, 0)
+        };
+        for next in 1..3 {
+            append().unwrap();
+            log.roll(0).unwrap();
+            until(|| log.lock_state().writing == next);
+        }
+        // The writer is kept busy behind the third batch until this ends.
+        let (busy, writer) = mpsc::channel::<()>();
+        let writer = Mutex::new(writer);
+        log.set_on_written(Box::new(move |_| {
+            let _ = writer.lock().recv();
+        }));
+        append().unwrap();
+        until(|| log.written_end_offset() == 3);
+        log.set_high_watermark(3);
+        std::thread::scope(|scope| {
+            let retention = scope.spawn(|| log.apply_retention(0, None));
+            until(|| log.lock_state().waiters > 0);
+            let cleaner = LogCleaner::new(CleanerOptions::default());
+            let cleaned = cleaner.clean_dirtiest(&[Arc::clone(&log)], 0);
+            assert!(cleaned.report().is_some());
+            append().unwrap();
+            log.roll(0).unwrap();
+            drop(busy);
+            let outcome = retention.join().unwrap().unwrap();
+            assert_eq!((outcome.deleted_segments, outcome.log_start_offset), (2, 3));
+        });
     }
 
     // L-26, L-32, 6.6: after a power cut the files may be back
