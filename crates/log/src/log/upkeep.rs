@@ -13,6 +13,9 @@ use crate::retention::{self, LogFacts, SegmentFacts};
 use crate::segment::{Segment, SegmentFile};
 use crate::sys;
 
+/// By so much the clock of one thread may be ahead of another one's, which looked before.
+const CLOCK_SLACK_MS: i64 = 1000;
+
 /// What a pass of local retention did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RetentionOutcome {
@@ -45,12 +48,14 @@ impl Log {
     }
 
     /// Seals the active segment if its first batch arrived more than `max_delay_ms` ago, so that
-    /// it can be uploaded; whether it did.
+    /// it can be uploaded; whether it did. One that arrived later than now came before the clock was set
+    /// back, and nobody knows when.
     pub fn roll_if_older_than(&self, now_ms: i64, max_delay_ms: i64) -> Result<bool, LogError> {
         let mut state = self.state.lock();
         self.check_open(&state)?;
         let age = now_ms.saturating_sub(state.segments.active().first_append_ms);
-        Ok(age > max_delay_ms && self.roll_if_not_empty(&mut state, now_ms))
+        let is_due = age > max_delay_ms || age < -CLOCK_SLACK_MS;
+        Ok(is_due && self.roll_if_not_empty(&mut state, now_ms))
     }
 
     /// DeleteRecords: moves the log start offset up to `offset`, at most to the high watermark.

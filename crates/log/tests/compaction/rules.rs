@@ -597,9 +597,18 @@ fn a_damaged_segment_is_not_cleaned_and_is_tried_again_later() {
         (status.uncleanable_partitions, status.uncleanable_bytes > 0),
         (1, true)
     );
-    flip(&path); // whole again
     assert_eq!(cleaner.clean_dirtiest(&logs, 14_999), Cleaning::NothingDue);
-    cleaner.clean_dirtiest(&logs, 15_000).report().unwrap();
+    // The clock is set back.
+    assert_eq!(
+        cleaner.clean_dirtiest(&logs, -3_600_000),
+        Cleaning::CutShort
+    );
+    assert_eq!(
+        cleaner.clean_dirtiest(&logs, -3_570_001),
+        Cleaning::NothingDue
+    );
+    flip(&path); // whole again
+    cleaner.clean_dirtiest(&logs, -3_570_000).report().unwrap();
     assert_eq!(cleaner.status(&logs, 15_000).uncleanable_partitions, 0);
     assert!(!fixture.dir().is_offline());
 }
