@@ -105,6 +105,8 @@ pub(crate) struct DirShared {
     checkpoints: Mutex<WrittenLast>,
     /// Something that the checkpoints hold may differ from them.
     is_changed: AtomicBool,
+    /// They were to be written, and were not.
+    is_checkpoint_owed: AtomicBool,
     fault: OnceLock<StorageFault>,
     is_stopped: AtomicBool,
     on_offline: Mutex<Vec<OnOffline>>,
@@ -124,6 +126,7 @@ impl DirShared {
             kept: Mutex::default(),
             checkpoints: Mutex::default(),
             is_changed: AtomicBool::new(true),
+            is_checkpoint_owed: AtomicBool::new(false),
             fault: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
             on_offline: Mutex::default(),

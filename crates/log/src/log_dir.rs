@@ -201,6 +201,7 @@ impl LogDir {
         config: LogConfig,
     ) -> Result<Arc<Log>, LogError> {
         self.shared.check_running()?;
+        self.shared.write_owed_checkpoints()?;
         let folder: Arc<Path> = self.path().join(partition.to_string()).into();
         // Held meanwhile, so that two cannot make the same one.
         let mut logs = self.shared.logs.write();

@@ -64,6 +64,25 @@ fn a_checkpoint_is_written_later() {
     assert_eq!(written.get(&partition()), Some(&1));
 }
 
+//
+#[test]
+fn what_a_checkpoint_says_of_a_log_that_is_gone_does_not_meet_a_new_one() {
+    let (folder, dir, log) = begin(i64::MAX);
+    append(&log);
+    until(|| log.written_end_offset() == 1);
+    log.flush().unwrap();
+    dir.checkpoint().unwrap();
+    let none = NoHandles::below(folder.path());
+    log.delete().unwrap();
+    assert!(dir.checkpoint().is_err());
+    drop(none);
+    let config = LogConfig::default();
+    dir.create_log(partition(), TopicId::random(), config)
+        .unwrap();
+    let written = checkpoint::read(&folder.path().join(RECOVERY_POINT)).unwrap();
+    assert_eq!(written.get(&partition()), None);
+}
+
 // L-27
 #[test]
 fn a_roll_waits_and_its_flush_follows() {

@@ -85,8 +85,19 @@ impl DirShared {
             if all.is_err() {
                 self.note_change();
             }
+            self.is_checkpoint_owed
+                .store(all.is_err(), Ordering::Release);
             all
         })
+    }
+
+    /// Writes those that could not be written last time: what they say of a log that is gone must not meet a
+    /// new one of its name.
+    pub(crate) fn write_owed_checkpoints(&self) -> Result<(), LogError> {
+        if self.is_checkpoint_owed.load(Ordering::Acquire) {
+            self.write_checkpoints()?;
+        }
+        Ok(())
     }
 
     /// Writes how far each log is cleaned (L-49).

@@ -46,6 +46,7 @@ impl LogDir {
         start: &RemoteStart,
     ) -> Result<Arc<Log>, LogError> {
         self.shared.check_running()?;
+        self.shared.write_owed_checkpoints()?;
         let folder: Arc<Path> = self.path().join(partition.to_string()).into();
         let mut logs = self.shared.logs.write();
         let is_there = folder.try_exists();
