@@ -1,6 +1,6 @@
 //! Flushing, closing cleanly, deleting, and what happens when the directory fails (L-27, S-24).
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -246,8 +246,17 @@ impl Log {
         };
         writer::seal_files(self, base)?;
         let path = SegmentFile::ProducerSnapshot.path(&self.folder, end);
-        let files = &self.dir.files;
-        files.spare(|| sys::replace_file(&path, &snapshot, false))?;
+        // Where the active segment is empty it may replace all that is known of producers whose batches
+        // are gone (P-60); elsewhere batches are there, and one flush for all of it follows.
+        let old = if base == end {
+            fs::read(&path).ok()
+        } else {
+            None
+        };
+        if old.as_deref() != Some(&*snapshot) {
+            let files = &self.dir.files;
+            files.spare(|| sys::replace_file(&path, &snapshot, old.is_some()))?;
+        }
         Ok(true)
     }
 

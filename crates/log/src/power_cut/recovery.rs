@@ -64,6 +64,47 @@ fn a_power_cut_while_a_log_is_cut_leaves_no_hole() {
     }
 }
 
+// P-60, L-32: at a stop the snapshot is written once more, in the place of one that was flushed
+#[test]
+fn a_producer_whose_batches_were_deleted_survives_a_power_cut_during_the_stop() {
+    let root = TempDir::new().unwrap();
+    journal::begin(root.path());
+    let dir = open(root.path());
+    let (id, config) = (TopicId::random(), config("plain"));
+    let log = dir.create_log(partition("plain"), id, config).unwrap();
+    let pair = ("k".to_owned(), "v".to_owned());
+    for pid in PRODUCERS {
+        let builder = builder().with_producer(pid, 0, 0);
+        let batch = built(builder, std::slice::from_ref(&pair));
+        log.append_as_leader(batch, 0, 0).unwrap();
+    }
+    while log.written_end_offset() < 2 {
+        std::thread::yield_now();
+    }
+    log.set_high_watermark(2);
+    log.flush().unwrap();
+    log.delete_records_to(2).unwrap();
+    log.persist_log_start().unwrap();
+    assert_eq!(log.apply_retention(0, None).unwrap().deleted_segments, 1);
+    journal::mark(root.path(), "stop", 0);
+    drop(log);
+    dir.close().unwrap();
+    drop(dir);
+    let ops = journal::end(root.path());
+    let is_mark = |op: &Op| matches!(op, Op::Mark("stop", _));
+    let begun = ops.iter().position(is_mark).unwrap();
+    for at in begun..=ops.len() {
+        // All names that there were, and no byte that was not flushed.
+        let mut luck = |end: usize| if end == 2 { 0 } else { end.saturating_sub(1) };
+        let target = TempDir::new().unwrap();
+        let disk = Disk::after_cut(&ops, at, &mut luck);
+        disk.write_to(root.path(), target.path()).unwrap();
+        let log = load(&open(target.path())).remove(0);
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (2, 2));
+        assert_eq!(log.producers().len(), 2, "a cut before {:?}", ops.get(at));
+    }
+}
+
 // L-20: the name of a segment may be on the device before the end of the one before is
 #[test]
 fn what_follows_an_end_that_was_not_flushed_goes() {
