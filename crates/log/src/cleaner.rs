@@ -130,8 +130,15 @@ struct Inner {
 
 #[derive(Debug, Clone, Copy)]
 struct Failure {
-    retry_ms: i64,
+    at_ms: i64,
     wait_ms: i64,
+}
+
+impl Failure {
+    /// Not for a clock that was set back since, which might make it wait for as long again.
+    fn is_waiting(&self, now_ms: i64) -> bool {
+        (self.at_ms..self.at_ms.saturating_add(self.wait_ms)).contains(&now_ms)
+    }
 }
 
 /// A log that is to be cleaned, and how far.
@@ -194,7 +201,7 @@ impl LogCleaner {
             let waits = inner
                 .failures
                 .get(&number)
-                .is_some_and(|f| now_ms < f.retry_ms);
+                .is_some_and(|f| f.is_waiting(now_ms));
             if waits || inner.in_progress.contains(&number) {
                 continue;
             }
@@ -265,8 +272,8 @@ impl Inner {
     fn failed(&mut self, number: u64, now_ms: i64) -> i64 {
         let before = self.failures.get(&number).map_or(0, |f| f.wait_ms);
         let wait_ms = (before * 2).clamp(FIRST_RETRY_MS, MAX_RETRY_MS);
-        let retry_ms = now_ms.saturating_add(wait_ms);
-        self.failures.insert(number, Failure { retry_ms, wait_ms });
+        let at_ms = now_ms;
+        self.failures.insert(number, Failure { at_ms, wait_ms });
         wait_ms
     }
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use strandline_types::TopicPartition;
@@ -19,6 +20,9 @@ use crate::janitor::Janitor;
 use crate::log::Log;
 use crate::tail::TailBudget;
 use checkpoints::WrittenLast;
+
+/// Between two tries to get a file handle when none is left.
+const HANDLE_RETRY: Duration = Duration::from_millis(100);
 
 /// Called once when the directory goes offline.
 pub type OnOffline = Box<dyn Fn(&StorageFault) + Send + Sync>;
@@ -101,6 +105,8 @@ pub(crate) struct DirShared {
     checkpoints: Mutex<WrittenLast>,
     /// Something that the checkpoints hold may differ from them.
     is_changed: AtomicBool,
+    /// They were to be written, and were not.
+    is_checkpoint_owed: AtomicBool,
     fault: OnceLock<StorageFault>,
     is_stopped: AtomicBool,
     on_offline: Mutex<Vec<OnOffline>>,
@@ -120,6 +126,7 @@ impl DirShared {
             kept: Mutex::default(),
             checkpoints: Mutex::default(),
             is_changed: AtomicBool::new(true),
+            is_checkpoint_owed: AtomicBool::new(false),
             fault: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
             on_offline: Mutex::default(),
@@ -143,6 +150,27 @@ impl DirShared {
             Err(LogError::Closed)
         } else {
             Ok(())
+        }
+    }
+
+    /// Does `work` as soon as there is a file handle for it: for the threads that no error may stop. What
+    /// it promises is not promised until then. `work` begins anew each time.
+    pub(crate) fn with_handles<T>(
+        &self,
+        work: impl Fn() -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let mut is_told = false;
+        loop {
+            match self.files.spare(&work) {
+                Err(error) if error.is_out_of_handles() => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        tracing::error!(%error, "no file handle is left: writing waits for one");
+                    }
+                    self.check_running()?;
+                    std::thread::sleep(HANDLE_RETRY);
+                }
+                other => return other,
+            }
         }
     }
 

@@ -80,13 +80,16 @@ impl FileCache {
     }
 
     /// Does `work`; when it finds no free handle, gives up cached ones and tries again. Others may
-    /// take them at the same time, so more than once.
+    /// take them at the same time, so more than once. Errors: its own, [`LogError::is_out_of_handles`]
+    /// when there is nothing left to give up.
     pub(crate) fn spare<T>(&self, work: impl Fn() -> Result<T, LogError>) -> Result<T, LogError> {
         for _ in 0..SPARE_TRIES {
             match work() {
                 Err(error) if error.is_out_of_handles() => {
+                    if self.inner.lock().drop_oldest(self.capacity / 2) == 0 {
+                        return Err(error);
+                    }
                     tracing::warn!(%error, "no free file handle, giving up cached ones");
-                    self.inner.lock().drop_oldest(self.capacity / 2);
                 }
                 other => return other,
             }
@@ -104,12 +107,14 @@ impl FileCache {
 }
 
 impl Inner {
-    /// Drops those `count` that were not used for longest; several, so that the search is rare.
-    fn drop_oldest(&mut self, count: usize) {
+    /// Drops those `count` that were not used for longest; several, so that the search is rare. How many
+    /// there were to drop.
+    fn drop_oldest(&mut self, count: usize) -> usize {
         let mut uses: Vec<u64> = self.files.values().map(|(_, used)| *used).collect();
         uses.sort_unstable();
         let limit = uses.get(count).or(uses.last()).copied().unwrap_or(0);
         self.files.retain(|_, (_, used)| *used > limit);
+        uses.len() - self.files.len()
     }
 }
 

@@ -11,8 +11,12 @@ use parking_lot::{Condvar, Mutex};
 use strandline_types::Offset;
 
 use crate::dir::DirShared;
+use crate::error::LogError;
 use crate::log::Log;
 use crate::sys;
+
+/// After so long a flush is tried again for which there was no file handle.
+const HANDLE_RETRY_MS: i64 = 1000;
 
 /// Something to do, now or later.
 #[derive(Debug)]
@@ -118,14 +122,14 @@ impl Janitor {
     pub(crate) fn run(dir: &Arc<DirShared>) {
         while let Some(chore) = dir.janitor.next() {
             match chore {
-                Chore::FlushRolled(log, base, next) => {
-                    if let Some(log) = log.upgrade() {
-                        report(dir, log.flush_rolled(base, next));
+                Chore::FlushRolled(ref to_flush, base, next) => {
+                    if let Some(log) = to_flush.upgrade() {
+                        report(dir, log.flush_rolled(base, next), chore);
                     }
                 }
-                Chore::FlushDue(log) => {
-                    if let Some(log) = log.upgrade() {
-                        report(dir, log.flush_planned());
+                Chore::FlushDue(ref to_flush) => {
+                    if let Some(log) = to_flush.upgrade() {
+                        report(dir, log.flush_planned(), chore);
                     }
                 }
                 Chore::RemoveFiles(paths) => {
@@ -141,9 +145,12 @@ impl Janitor {
     }
 }
 
-fn report(dir: &DirShared, result: Result<(), crate::error::LogError>) {
-    use crate::error::LogError;
+fn report(dir: &DirShared, result: Result<(), LogError>, chore: Chore) {
     match result {
+        Err(error) if error.is_out_of_handles() => {
+            tracing::warn!(%error, "no file handle is left: a flush is put off");
+            dir.janitor.add(chore, HANDLE_RETRY_MS);
+        }
         Ok(()) | Err(LogError::Deleted(_) | LogError::Closed | LogError::Storage(_)) => {}
         Err(error) => dir.fail(error),
     }

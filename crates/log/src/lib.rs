@@ -21,6 +21,8 @@ mod log_dir;
 mod meta_properties;
 mod offset_index;
 mod offsets;
+#[cfg(test)]
+mod out_of_handles;
 mod partition_metadata;
 #[cfg(test)]
 mod power_cut;

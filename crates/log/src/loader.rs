@@ -37,11 +37,39 @@ pub(crate) struct LoadRequest<'r> {
     pub(crate) is_clean: bool,
     /// The segments as they were then; nothing otherwise.
     pub(crate) at_stop: &'r StopSummary,
+    /// 0 when the checkpoint does not say.
     pub(crate) recovery_point: Offset,
+    pub(crate) is_recovery_point_known: bool,
     pub(crate) log_start: Option<Offset>,
     pub(crate) high_watermark: Option<Offset>,
     /// Where the last cleaning ended.
     pub(crate) cleaned_to: Option<Offset>,
+}
+
+/// Why a segment begins above the end of the one before.
+enum Gap {
+    /// What lay there was cleaned away (L-42).
+    Cleaned,
+    /// It lay on the device once: what follows stays.
+    Unexplained,
+    /// It was not flushed, and a power cut took it, but not the name of what follows (L-20).
+    Lost,
+}
+
+impl LoadRequest<'_> {
+    fn gap_before(&self, base: Offset) -> Gap {
+        let was_cleaned = self.cleaned_to.is_some_and(|to| base <= to);
+        let is_unflushed = !self.is_clean && base > self.recovery_point;
+        // A cleaning has written the recovery point down before it puts anything in.
+        let may_be_cleaned = self.config.compact && !(is_unflushed && self.is_recovery_point_known);
+        if was_cleaned || may_be_cleaned {
+            Gap::Cleaned
+        } else if is_unflushed {
+            Gap::Lost
+        } else {
+            Gap::Unexplained
+        }
+    }
 }
 
 /// Loads one partition. Errors: it cannot be read, or what lies before the recovery point is
@@ -149,10 +177,23 @@ fn load_segments(request: &LoadRequest<'_>, bases: &[Offset]) -> Result<LoadedSe
                 format!("it begins before offset {log_end}"),
             ));
         }
-        // Where it was cleaned, the end of a segment may be gone (L-42).
-        let is_cleaned = request.config.compact || request.cleaned_to.is_some_and(|c| base <= c);
-        if i > 0 && base > log_end && !is_cleaned {
-            tracing::warn!(partition = %request.partition, log_end, base, "a gap between segments");
+        if i > 0 && base > log_end {
+            match request.gap_before(base) {
+                Gap::Cleaned => {}
+                Gap::Unexplained => tracing::warn!(
+                    partition = %request.partition, log_end, base, "a gap between segments"
+                ),
+                Gap::Lost => {
+                    tracing::warn!(
+                        partition = %request.partition, base, log_end,
+                        reason = "the end of the segment before was not flushed",
+                        deleted_segments = bases.len() - i, "the log was cut at its last valid batch"
+                    );
+                    tidy::remove_segments(folder, bases.get(i..).unwrap_or(&[]))?;
+                    was_recovered = true;
+                    break;
+                }
+            }
         }
         let at_stop = request.at_stop.segment(&request.partition, base);
         let mut checked =

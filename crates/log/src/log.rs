@@ -92,6 +92,7 @@ impl Log {
             waiters: 0,
             folder_users: 0,
             removals: 0,
+            left_behind: Vec::new(),
             is_changed: parts.is_changed,
             flush_due: None,
             cleaned_to: parts.cleaned_to,
@@ -137,6 +138,11 @@ impl Log {
     /// The partition's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    #[cfg(test)]
+    pub(crate) fn dir(&self) -> &DirShared {
+        &self.dir
     }
 
     /// The log directory that the log lies in.

@@ -201,6 +201,7 @@ impl LogDir {
         config: LogConfig,
     ) -> Result<Arc<Log>, LogError> {
         self.shared.check_running()?;
+        self.shared.write_owed_checkpoints()?;
         let folder: Arc<Path> = self.path().join(partition.to_string()).into();
         // Held meanwhile, so that two cannot make the same one.
         let mut logs = self.shared.logs.write();
@@ -269,12 +270,15 @@ impl LogDir {
     }
 
     /// Writes the recovery point, log start offset and high watermark checkpoints if anything in
-    /// them changed. Blocks on the device.
+    /// them changed. Blocks on the device. Errors: the directory is offline, or goes offline with this; when
+    /// no file handle is left, it does not, and the next call writes what this one did not.
     pub fn checkpoint(&self) -> Result<(), LogError> {
         self.shared.check_running()?;
-        self.shared
-            .write_checkpoints()
-            .inspect_err(|e| self.shared.fail(e.clone()))
+        self.shared.write_checkpoints().inspect_err(|error| {
+            if !error.is_out_of_handles() {
+                self.shared.fail(error.clone());
+            }
+        })
     }
 
     /// Ends cleanly: everything appended is written and flushed, indexes and snapshots are
@@ -297,7 +301,8 @@ impl LogDir {
         self.shared.check_online()?;
         let changed = self.close_files()?;
         if changed.len() > FLUSH_ONE_BY_ONE {
-            sys::sync_file_system(self.path())?;
+            let files = &self.shared.files;
+            files.spare(|| sys::sync_file_system(self.path()))?;
         } else {
             changed.iter().try_for_each(|log| log.flush_closed())?;
         }

@@ -120,6 +120,10 @@ struct Life {
     values: usize,
 }
 
+fn dir_of(life: &Life) -> &LogDir {
+    life.dir.as_deref().unwrap()
+}
+
 impl Life {
     fn new(seed: u64) -> Self {
         let root = TempDir::new().unwrap();
@@ -137,6 +141,8 @@ impl Life {
             luck: Luck(seed),
             values: 0,
         };
+        // Without its line a compacted log may have gaps for all that a start knows.
+        dir_of(&life).checkpoint().unwrap();
         life.watch();
         life
     }
@@ -236,7 +242,7 @@ impl Life {
                 log.flush().unwrap();
                 journal::mark(self.root.path(), NAMES[which], end);
             }
-            26..29 => self.dir.as_ref().unwrap().checkpoint().unwrap(),
+            26..29 => dir_of(self).checkpoint().unwrap(),
             29..32 => {
                 let table = Arc::clone(&self.logs[2]);
                 self.written(&table);
@@ -324,7 +330,9 @@ impl Life {
 // L-20…L-27, L-32, L-45, R-9, F-30, F-31, P-60
 #[test]
 fn what_was_promised_survives_a_power_cut() {
-    for seed in 0..8 {
+    let from: u64 = std::env::var("PROPTEST_RNG_SEED").map_or(0, |seed| seed.parse().unwrap());
+    for seed in (0..8).map(|n| from.wrapping_add(n)) {
+        eprintln!("PROPTEST_RNG_SEED={seed}"); // shown when it fails
         let mut life = Life::new(seed);
         for _ in 0..120 {
             life.step();
@@ -333,7 +341,7 @@ fn what_was_promised_survives_a_power_cut() {
             life.written(log);
         }
         let (ops, done, root) = life.end();
-        let mut luck = Luck(seed + 1000);
+        let mut luck = Luck(seed.wrapping_add(1000));
         // Before the folders are there, there is nothing to keep.
         let first = ops.iter().filter(|op| matches!(op, Op::Folder(_))).count();
         let begun = ops

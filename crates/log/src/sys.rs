@@ -2,6 +2,8 @@
 //! step (DESIGN §3). Tests keep a journal of the changes.
 
 #[cfg(test)]
+pub(crate) mod handles;
+#[cfg(test)]
 pub(crate) mod journal;
 
 use std::fs::{self, File, OpenOptions};
@@ -19,6 +21,8 @@ pub(crate) const IOV_MAX: usize = 1024;
 /// Opens a file of a log for reading and writing; it must exist unless `create`.
 pub(crate) fn open(path: &Path, create: bool) -> io::Result<File> {
     #[cfg(test)]
+    handles::check(path)?;
+    #[cfg(test)]
     let is_new = create && !path.try_exists()?;
     let file = OpenOptions::new()
         .read(true)
@@ -35,6 +39,8 @@ pub(crate) fn open(path: &Path, create: bool) -> io::Result<File> {
 
 /// Creates a file, empty whatever was there.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
+    #[cfg(test)]
+    handles::check(path)?;
     let file = File::create(path)?;
     #[cfg(test)]
     journal::created(path, &file);
@@ -73,6 +79,18 @@ pub(crate) fn sync_data(file: &File) -> io::Result<()> {
     #[cfg(test)]
     journal::synced(file, until);
     Ok(())
+}
+
+fn open_to_flush(path: &Path) -> io::Result<File> {
+    #[cfg(test)]
+    handles::check(path)?;
+    File::open(path)
+}
+
+/// As [`sync_data`], of a file that is not open.
+pub(crate) fn sync_path(path: &Path) -> Result<(), LogError> {
+    let flushed = open_to_flush(path).and_then(|file| sync_data(&file));
+    flushed.map_err(|e| LogError::io("flush", path, e))
 }
 
 /// Gives a file or folder another name; what had it is gone.
@@ -196,7 +214,7 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), LogError> {
     let Some(folder) = path.parent() else {
         return Ok(());
     };
-    let open = File::open(folder).map_err(|e| LogError::io("open", folder, e))?;
+    let open = open_to_flush(folder).map_err(|e| LogError::io("open", folder, e))?;
     #[cfg(test)]
     let until = journal::position(folder);
     open.sync_all()
@@ -208,7 +226,7 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), LogError> {
 
 /// Flushes everything that was written to the file system of `folder`, in one call.
 pub(crate) fn sync_file_system(folder: &Path) -> Result<(), LogError> {
-    let open = File::open(folder).map_err(|e| LogError::io("open", folder, e))?;
+    let open = open_to_flush(folder).map_err(|e| LogError::io("open", folder, e))?;
     #[cfg(test)]
     let until = journal::position(folder);
     rustix::fs::syncfs(&open).map_err(|e| LogError::io("flush", folder, e.into()))?;

@@ -89,7 +89,7 @@ fn serve(dir: &Arc<DirShared>, log: &Arc<Log>, items: &mut Vec<WriteItem>) -> Re
             continue;
         }
         rest = rest.get(1..).unwrap_or(&[]);
-        do_item(dir, log, item)?;
+        dir.with_handles(|| do_item(dir, log, item))?;
     }
     items.clear();
     finish(dir, log);
@@ -128,14 +128,14 @@ fn finish(dir: &DirShared, log: &Arc<Log>) {
     log.wake_waiters(&state);
 }
 
+/// A step that is not done for want of a file handle can be begun anew.
 fn do_item(dir: &Arc<DirShared>, log: &Arc<Log>, item: &WriteItem) -> Result<(), LogError> {
     match item {
         WriteItem::Batch(_) => Ok(()),
         WriteItem::Roll(roll) => roll_files(dir, log, roll),
         WriteItem::Epochs(text) => {
             let path = log.folder().join(leader_epochs::FILE_NAME);
-            dir.files
-                .spare(|| sys::replace_file(&path, text.as_bytes(), false))?;
+            sys::replace_file(&path, text.as_bytes(), false)?;
             log.epochs_written();
             Ok(())
         }
@@ -202,7 +202,7 @@ fn write_group(
         ));
     };
     let size: usize = group.iter().map(|b| b.size_in_bytes()).sum();
-    let file = log.open_file(target.base, SegmentFile::Log, true)?;
+    let file = dir.with_handles(|| log.open_file(target.base, SegmentFile::Log, true))?;
     reserve(dir, &file, &mut target, size as u64);
     let pieces = group
         .iter()
@@ -212,7 +212,7 @@ fn write_group(
     sys::write_all_vectored_at(&file, &mut pieces, target.position)
         .map_err(|e| LogError::io("write", path(), e))?;
     let end = last.header().next_offset();
-    let is_flushed = flush_if_due(log, &file, &target, end)?;
+    let is_flushed = dir.with_handles(|| flush_if_due(log, &file, &target, end))?;
     backlog.done(size);
     written(dir, log, &target, size as u64, end, is_flushed)?;
     if !is_flushed {
@@ -306,7 +306,7 @@ fn written(
     log.wake_waiters(&state);
     drop(state);
     if is_full && !is_deleted {
-        write_indexes(log, target.base, end)
+        dir.with_handles(|| write_indexes(log, target.base, end))
     } else {
         Ok(())
     }
@@ -389,8 +389,7 @@ fn roll_files(dir: &DirShared, log: &Arc<Log>, roll: &RollItem) -> Result<(), Lo
     };
     seal_files(log, sealed)?;
     let snapshot = SegmentFile::ProducerSnapshot.path(log.folder(), roll.base);
-    dir.files
-        .spare(|| sys::replace_file(&snapshot, &roll.producer_snapshot, false))?;
+    sys::replace_file(&snapshot, &roll.producer_snapshot, false)?;
     log.open_file(roll.base, SegmentFile::Log, true)?;
     log.name_made();
     let mut state = log.lock_state();

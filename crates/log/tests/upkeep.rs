@@ -207,6 +207,23 @@ fn an_old_segment_is_sealed_by_age_and_an_empty_one_never() {
     assert_eq!(fixture.log().segment_count(), 2);
 }
 
+// tier.max.delay
+#[test]
+fn a_clock_that_is_set_back_does_not_keep_a_segment_from_the_tier() {
+    let fixture = Fixture::new(small(), 0);
+    let append = |now_ms| {
+        let batch = Spec::default().build();
+        fixture.log().append_as_leader(batch, 0, now_ms).unwrap();
+    };
+    append(3_600_000);
+    // Another thread's clock of a moment ago.
+    let ago = fixture.log().roll_if_older_than(3_599_999, 60_000);
+    assert!(!ago.unwrap());
+    assert!(fixture.log().roll_if_older_than(5_000, 60_000).unwrap());
+    append(5_000);
+    assert!(!fixture.log().roll_if_older_than(6_000, 60_000).unwrap());
+}
+
 // S-1, S-3, S-4
 #[test]
 fn sealed_segments_carry_all_that_the_tier_needs() {

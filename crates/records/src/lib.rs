@@ -29,4 +29,7 @@ pub use validate::{
     CheckDepth, RejectKind, RejectedBatch, TargetCompression, ValidateOptions, validate_produce,
 };
 pub use varint::{put_varint, put_varlong, read_varint, read_varlong, varint_len, varlong_len};
-pub use walk::{RecordHead, RecordPosition, first_record_at_or_after, max_timestamp_record, walk};
+pub use walk::{
+    MAX_LOOKUP_BYTES, RecordHead, RecordPosition, first_record_at_or_after, max_timestamp_record,
+    walk,
+};

@@ -17,7 +17,9 @@ mod lookup;
 mod quick;
 mod source;
 
-pub use lookup::{RecordPosition, first_record_at_or_after, max_timestamp_record};
+pub use lookup::{
+    MAX_LOOKUP_BYTES, RecordPosition, first_record_at_or_after, max_timestamp_record,
+};
 use source::{DecoderSource, SliceSource, Source};
 pub(crate) use source::{NoSink, Sink};
 

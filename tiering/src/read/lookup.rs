@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use strandline_records::{
-    Batch, BatchError, BatchHeader, Compression, RecordPosition, first_record_at_or_after,
-    max_timestamp_record,
+    Batch, BatchError, BatchHeader, Compression, MAX_LOOKUP_BYTES, RecordPosition,
+    first_record_at_or_after, max_timestamp_record,
 };
 use strandline_types::{LeaderEpoch, NO_TIMESTAMP, Offset};
 
@@ -23,9 +23,6 @@ pub struct TimestampedOffset {
     /// Epoch of the leader that appended it.
     pub leader_epoch: LeaderEpoch,
 }
-
-/// Bytes that one batch may have decompressed.
-const MAX_DECOMPRESSED_BYTES: usize = 1 << 30;
 
 /// The first record at or above both `timestamp` and `from`; `None` when there is none here.
 pub(crate) async fn offset_for_timestamp(
@@ -49,7 +46,10 @@ pub(crate) async fn offset_for_timestamp(
         };
         while let Some((header, bytes)) = reader.next_batch(fits).await? {
             let found = in_batch(&segment, &header, bytes, move |batch| {
-                first_record_at_or_after(batch, timestamp, from, MAX_DECOMPRESSED_BYTES)
+                let found = first_record_at_or_after(batch, timestamp, from, MAX_LOOKUP_BYTES);
+                or_unread(batch, found, |header| {
+                    RecordPosition::first_unread(header, from)
+                })
             });
             let found = found.await?;
             if found.is_some() {
@@ -111,7 +111,8 @@ async fn greatest_in(
             return Ok(best);
         };
         let found = in_batch(&segment, &header, bytes, move |batch| {
-            max_timestamp_record(batch, from, MAX_DECOMPRESSED_BYTES)
+            let found = max_timestamp_record(batch, from, MAX_LOOKUP_BYTES);
+            or_unread(batch, found, RecordPosition::greatest_unread)
         });
         let found = found.await?;
         best = found.filter(|f| f.timestamp > so_far).or(best);
@@ -119,6 +120,20 @@ async fn greatest_in(
             return Ok(best);
         }
     }
+}
+
+/// What was found, or what stands for the records of a batch that cannot be read: the answer is the one that
+/// the batch got while it was local.
+fn or_unread(
+    batch: &Batch,
+    found: Result<Option<RecordPosition>, BatchError>,
+    unread: impl FnOnce(&BatchHeader) -> RecordPosition,
+) -> Option<RecordPosition> {
+    let header = batch.header();
+    found.unwrap_or_else(|error| {
+        tracing::warn!(base_offset = header.base_offset, %error, "records cannot be read");
+        Some(unread(&header))
+    })
 }
 
 /// A batch of more bytes, or a compressed one, is not looked into on a thread that serves connections.
@@ -129,11 +144,11 @@ async fn in_batch(
     segment: &SegmentRef,
     header: &BatchHeader,
     bytes: Bytes,
-    find: impl FnOnce(&Batch) -> Result<Option<RecordPosition>, BatchError> + Send + 'static,
+    find: impl FnOnce(&Batch) -> Option<RecordPosition> + Send + 'static,
 ) -> Result<Option<TimestampedOffset>, TieringError> {
     let is_small = bytes.len() <= INLINE_BYTES;
     let is_plain = header.attributes.compression() == Ok(Compression::None);
-    let look = move || Batch::from_bytes(bytes).and_then(|batch| find(&batch));
+    let look = move || Batch::from_bytes(bytes).map(|batch| find(&batch));
     let found = if is_small && is_plain {
         look()
     } else {

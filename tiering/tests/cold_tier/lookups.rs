@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use strandline_records::{Compression, records};
+use strandline_records::{Batch, Compression, records};
 use strandline_tiering::{AbortedTransaction, EpochStart, ExpireRequest, TimestampedOffset};
 
 use crate::support::{Log, Spec, faulty, id, small, tier};
@@ -66,6 +66,30 @@ proptest! {
             assert_eq!(found.map(|f| (f.offset, f.timestamp)), expected);
         });
     }
+}
+
+// O-5, O-9, S-16: batches are stored unchecked
+#[tokio::test]
+async fn a_batch_whose_records_cannot_be_read_answers_by_itself() {
+    let (_, bucket) = faulty();
+    let lz4 = Spec {
+        compression: Compression::Lz4,
+        ..Spec::plain(10, 20, 100)
+    };
+    let mut log = Log::new(&[vec![Spec::plain(10, 20, 0), lz4]]);
+    let header = log.segments[0][1].header();
+    log.segments[0][1] = Batch::build(&header, vec![7; 50].into());
+    let partition = tier(small(&bucket)).open_partition(id(0), 0).await.unwrap();
+    log.upload(&partition).await;
+    let at = |found: Option<TimestampedOffset>| found.map(|f| (f.offset, f.timestamp));
+    let find = partition.offset_for_timestamp(5, 0).await;
+    assert_eq!(at(find.unwrap()), Some((5, 5)));
+    let find = partition.offset_for_timestamp(50, 0).await;
+    assert_eq!(at(find.unwrap()), Some((10, 109)));
+    let find = partition.offset_for_timestamp(50, 15).await;
+    assert_eq!(at(find.unwrap()), Some((15, 109)));
+    let greatest = partition.max_timestamp(0).await;
+    assert_eq!(at(greatest.unwrap()), Some((19, 109)));
 }
 
 #[tokio::test]

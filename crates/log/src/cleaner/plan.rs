@@ -144,15 +144,16 @@ pub(crate) struct NextFacts {
     pub(crate) time_entries: u32,
 }
 
-/// L-45: together they are a legal segment, even if nothing of the next one goes.
+/// L-45: together they are a legal segment, even if nothing of the next one goes. One that is empty makes no
+/// other one larger, and alone it would be a segment without a batch, which the tier cannot take.
 pub(crate) fn may_join(group: &GroupFacts, next: &NextFacts, config: &LogConfig) -> bool {
     let index_bytes = u64::from(config.segment_index_bytes);
     let fits =
         |a: u32, b: u32, entry: u64| (u64::from(a) + u64::from(b) + 1) * entry <= index_bytes;
-    group.size + next.size <= config.segment_bytes
+    let has_room = group.size + next.size <= config.segment_bytes
         && fits(group.offset_entries, next.offset_entries, 8)
-        && fits(group.time_entries, next.time_entries, 12)
-        && next.next_offset - 1 - group.base_offset <= i64::from(i32::MAX)
+        && fits(group.time_entries, next.time_entries, 12);
+    (has_room || group.size == 0) && next.next_offset - 1 - group.base_offset <= i64::from(i32::MAX)
 }
 
 #[cfg(test)]

@@ -110,10 +110,15 @@ impl<'r> Round<'r> {
         // What replaces a record must not be lost by a power cut that the record would survive, nor may
         // the marker that decides about it, or what a producer is known by: both may lie behind the end.
         if let Err(error) = self.log.flush_appended() {
+            if error.is_out_of_handles() {
+                return Err(RoundError::Failed(error)); // no flush was tried that failed
+            }
             // The kernel tells of a failed flush once: the next one would succeed without the bytes (L-27).
             self.log.swap_failed(error);
             return Err(RoundError::Stopped);
         }
+        // A gap above it is no cleaning's to a start after a power cut (L-20).
+        self.log.persist_recovery_point()?;
         CleanedSegment::discard_all(self.folder.insert(self.log.use_folder()?))?;
         let segments = self.log.sealed_below(self.plan.end)?;
         let Some(first) = segments.first().map(|s| s.id.base_offset) else {

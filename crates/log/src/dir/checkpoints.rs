@@ -29,13 +29,14 @@ const CLEANED_TO: Checkpoint = Checkpoint {
     of_log: |log| log.lock_state().cleaned_to,
     of_kept: |kept| &kept.cleaned_to,
 };
+const RECOVERY_POINT: Checkpoint = Checkpoint {
+    name: checkpoint::RECOVERY_POINT,
+    of_log: |log| Some(log.checkpoint_offsets().0),
+    of_kept: |kept| &kept.recovery,
+};
 /// In the order in which they are written.
 const CHECKPOINTS: [Checkpoint; 4] = [
-    Checkpoint {
-        name: checkpoint::RECOVERY_POINT,
-        of_log: |log| Some(log.checkpoint_offsets().0),
-        of_kept: |kept| &kept.recovery,
-    },
+    RECOVERY_POINT,
     LOG_START,
     Checkpoint {
         name: checkpoint::HIGH_WATERMARK,
@@ -84,13 +85,28 @@ impl DirShared {
             if all.is_err() {
                 self.note_change();
             }
+            self.is_checkpoint_owed
+                .store(all.is_err(), Ordering::Release);
             all
         })
+    }
+
+    /// Writes those that could not be written last time: what they say of a log that is gone must not meet a
+    /// new one of its name.
+    pub(crate) fn write_owed_checkpoints(&self) -> Result<(), LogError> {
+        if self.is_checkpoint_owed.load(Ordering::Acquire) {
+            self.write_checkpoints()?;
+        }
+        Ok(())
     }
 
     /// Writes how far each log is cleaned (L-49).
     pub(crate) fn write_cleaner_checkpoint(&self) -> Result<(), LogError> {
         self.write_one(&CLEANED_TO)
+    }
+
+    pub(crate) fn write_recovery_checkpoint(&self) -> Result<(), LogError> {
+        self.write_one(&RECOVERY_POINT)
     }
 
     pub(crate) fn write_log_start_checkpoint(&self) -> Result<(), LogError> {
@@ -135,7 +151,9 @@ impl DirShared {
         let of_logs = of_logs.filter_map(|(l, (_, at))| Some((l.partition().clone(), (*at)?)));
         let mut all: Vec<_> = of_logs.chain(found.kept.iter().cloned()).collect();
         let text = checkpoint::encode(&mut all);
-        sys::replace_file(&self.path.join(checkpoint.name), text.as_bytes(), true)?;
+        let path = self.path.join(checkpoint.name);
+        self.files
+            .spare(|| sys::replace_file(&path, text.as_bytes(), true))?;
         written.insert(checkpoint.name, found);
         Ok(())
     }

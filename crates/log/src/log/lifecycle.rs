@@ -1,7 +1,7 @@
 //! Flushing, closing cleanly, deleting, and what happens when the directory fails (L-27, S-24).
 
-use std::fs::File;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -132,7 +132,7 @@ impl Log {
             for kind in [SegmentFile::OffsetIndex, SegmentFile::TimeIndex] {
                 sync(kind, &*self.open_segment_file(segment, kind)?)?;
             }
-            flush_if_there(SegmentFile::ProducerSnapshot.path(&self.folder, end))?;
+            self.flush_if_there(&SegmentFile::ProducerSnapshot.path(&self.folder, end))?;
         }
         self.flush_transaction_index(base)?;
         self.flush_names()
@@ -141,7 +141,7 @@ impl Log {
     /// Flushes a file that is only there when something was aborted. Of an active segment, too: unlike
     /// the other indexes it does not show at a start that something is missing in it (5.8).
     pub(crate) fn flush_transaction_index(&self, base: Offset) -> Result<(), LogError> {
-        flush_if_there(SegmentFile::TransactionIndex.path(&self.folder, base))
+        self.flush_if_there(&SegmentFile::TransactionIndex.path(&self.folder, base))
     }
 
     /// Makes durable what a flushed record is found by: the names of the files, the folder's own, whose
@@ -152,16 +152,28 @@ impl Log {
         let durable = self.names_durable.load(Ordering::Acquire);
         if durable == 0 {
             let path = self.folder.join(partition_metadata::FILE_NAME);
-            let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
-            flushed.map_err(|e| LogError::io("flush", path, e))?;
+            self.dir.files.spare(|| sys::sync_path(&path))?;
         }
         if self.epochs_made.load(Ordering::Acquire) > durable {
-            flush_if_there(self.folder.join(leader_epochs::FILE_NAME))?;
+            self.flush_if_there(&self.folder.join(leader_epochs::FILE_NAME))?;
         }
-        sys::sync_folder(&SegmentFile::Log.path(&self.folder, 0))?;
-        sys::sync_folder(&self.folder)?;
+        self.flush_folder()?;
+        self.dir.files.spare(|| sys::sync_folder(&self.folder))?;
         self.names_durable.fetch_max(made, Ordering::Release);
         Ok(())
+    }
+
+    /// Makes the names in the folder durable.
+    pub(super) fn flush_folder(&self) -> Result<(), LogError> {
+        let any = SegmentFile::Log.path(&self.folder, 0);
+        self.dir.files.spare(|| sys::sync_folder(&any))
+    }
+
+    pub(super) fn flush_if_there(&self, path: &Path) -> Result<(), LogError> {
+        match self.dir.files.spare(|| sys::sync_path(path)) {
+            Err(e) if e.is_not_found() => Ok(()),
+            other => other,
+        }
     }
 
     /// Notes that a file was made whose name a flush must cover.
@@ -234,7 +246,17 @@ impl Log {
         };
         writer::seal_files(self, base)?;
         let path = SegmentFile::ProducerSnapshot.path(&self.folder, end);
-        sys::replace_file(&path, &snapshot, false)?;
+        // Where the active segment is empty it may replace all that is known of producers whose batches
+        // are gone (P-60); elsewhere batches are there, and one flush for all of it follows.
+        let old = if base == end {
+            fs::read(&path).ok()
+        } else {
+            None
+        };
+        if old.as_deref() != Some(&*snapshot) {
+            let files = &self.dir.files;
+            files.spare(|| sys::replace_file(&path, &snapshot, old.is_some()))?;
+        }
         Ok(true)
     }
 
@@ -253,8 +275,7 @@ impl Log {
         }
         self.flush_names()?;
         let path = SegmentFile::ProducerSnapshot.path(&self.folder, end);
-        let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
-        flushed.map_err(|e| LogError::io("flush", path, e))
+        self.dir.files.spare(|| sys::sync_path(&path))
     }
 
     /// Notes that a closed log is on the device as a whole.
@@ -326,14 +347,6 @@ impl Log {
             offsets.high_watermark,
             log_start,
         )
-    }
-}
-
-pub(super) fn flush_if_there(path: PathBuf) -> Result<(), LogError> {
-    let flushed = File::open(&path).and_then(|file| sys::sync_data(&file));
-    match flushed {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LogError::io("flush", path, e)),
-        _ => Ok(()),
     }
 }
 

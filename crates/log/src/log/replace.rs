@@ -150,8 +150,9 @@ impl Log {
         Ok(())
     }
 
+    /// In the middle of a swap there is no way back, so it waits for a handle.
     fn sync_names(&self) -> Result<(), LogError> {
-        sys::sync_folder(&SegmentFile::Log.path(&self.folder, 0))
+        self.dir.with_handles(|| self.flush_folder())
     }
 
     fn publish(&self, old: &[SegmentId], mut new: Segment) -> Result<(), LogError> {

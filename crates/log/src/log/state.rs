@@ -11,6 +11,7 @@ use crate::config::LogConfig;
 use crate::leader_epochs::LeaderEpochs;
 use crate::offsets::LogOffsets;
 use crate::producer_state::ProducerState;
+use crate::segment::Segment;
 use crate::segments::Segments;
 use crate::transaction_index::AbortedTransaction;
 
@@ -33,8 +34,10 @@ pub(crate) struct LogState {
     pub(crate) waiters: usize,
     /// Those that work on the folder by name: it must not be given up meanwhile.
     pub(crate) folder_users: usize,
-    /// Times that segments left whose files a power cut could bring back.
+    /// Segments that left, whose files a power cut could bring back.
     pub(crate) removals: usize,
+    /// Those of them whose files a pass of retention could not rename: the next one does.
+    pub(crate) left_behind: Vec<Segment>,
     /// Something was appended, or recovered, since the last clean end.
     pub(crate) is_changed: bool,
     /// When the next flush is due that is planned for `flush.ms`.

@@ -39,6 +39,11 @@ impl Log {
         self.dir.write_log_start_checkpoint()
     }
 
+    /// Writes the recovery point to the directory's checkpoint now. Blocks.
+    pub(crate) fn persist_recovery_point(&self) -> Result<(), LogError> {
+        self.dir.write_recovery_checkpoint()
+    }
+
     /// First offset of the segment that is appended to; everything below is sealed.
     pub fn active_base_offset(&self) -> Offset {
         self.state.lock().segments.active().base_offset

@@ -1,7 +1,8 @@
 //! Finding records by time, to the record (O-5, O-9).
 
 use strandline_records::{
-    Batch, BatchHeader, RecordPosition, first_record_at_or_after, max_timestamp_record,
+    Batch, BatchHeader, MAX_LOOKUP_BYTES, RecordPosition, first_record_at_or_after,
+    max_timestamp_record,
 };
 use strandline_types::{LeaderEpoch, NO_TIMESTAMP, Offset};
 
@@ -13,8 +14,6 @@ use crate::time_index::TimeEntry;
 
 /// Bytes that one step of the scan reads: an index interval and what it may overshoot.
 const STEP_BYTES: usize = 64 * 1024;
-/// A batch that decompresses to more than this is not looked into.
-const MAX_DECOMPRESSED_BYTES: usize = 256 * 1024 * 1024;
 
 /// A record found by its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,13 +233,10 @@ struct Greatest {
 /// stored unchecked) give the batch itself.
 fn first_at_or_after(batch: &Batch, timestamp: i64, from: Offset) -> Option<TimestampedOffset> {
     let header = batch.header();
-    let found = first_record_at_or_after(batch, timestamp, from, MAX_DECOMPRESSED_BYTES);
+    let found = first_record_at_or_after(batch, timestamp, from, MAX_LOOKUP_BYTES);
     let found = found.unwrap_or_else(|error| {
         tracing::warn!(base_offset = header.base_offset, %error, "records cannot be read");
-        Some(RecordPosition {
-            offset: header.base_offset.max(from),
-            timestamp: header.max_timestamp,
-        })
+        Some(RecordPosition::first_unread(&header, from))
     });
     found.map(|record| position_in(&header, record))
 }
@@ -248,12 +244,10 @@ fn first_at_or_after(batch: &Batch, timestamp: i64, from: Offset) -> Option<Time
 /// The first record at or after an offset with the greatest timestamp.
 fn greatest_of(batch: &Batch, from: Offset) -> TimestampedOffset {
     let header = batch.header();
-    let found = max_timestamp_record(batch, from, MAX_DECOMPRESSED_BYTES);
-    let unread = RecordPosition {
-        offset: header.last_offset(),
-        timestamp: header.max_timestamp,
-    };
-    position_in(&header, found.ok().flatten().unwrap_or(unread))
+    let found = max_timestamp_record(batch, from, MAX_LOOKUP_BYTES);
+    let found = found.ok().flatten();
+    let found = found.unwrap_or_else(|| RecordPosition::greatest_unread(&header));
+    position_in(&header, found)
 }
 
 fn position_in(header: &BatchHeader, record: RecordPosition) -> TimestampedOffset {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use strandline_types::Offset;
 
-use super::{Log, LogState, Status, lifecycle};
+use super::{Log, LogState, Status};
 use crate::error::LogError;
 use crate::janitor::Chore;
 use crate::leader_epochs::LeaderEpochs;
@@ -12,6 +12,9 @@ use crate::offsets::{get, set};
 use crate::retention::{self, LogFacts, SegmentFacts};
 use crate::segment::{Segment, SegmentFile};
 use crate::sys;
+
+/// By so much the clock of one thread may be ahead of another one's, which looked before.
+const CLOCK_SLACK_MS: i64 = 1000;
 
 /// What a pass of local retention did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,12 +48,14 @@ impl Log {
     }
 
     /// Seals the active segment if its first batch arrived more than `max_delay_ms` ago, so that
-    /// it can be uploaded; whether it did.
+    /// it can be uploaded; whether it did. One that arrived later than now came before the clock was set
+    /// back, and nobody knows when.
     pub fn roll_if_older_than(&self, now_ms: i64, max_delay_ms: i64) -> Result<bool, LogError> {
         let mut state = self.state.lock();
         self.check_open(&state)?;
         let age = now_ms.saturating_sub(state.segments.active().first_append_ms);
-        Ok(age > max_delay_ms && self.roll_if_not_empty(&mut state, now_ms))
+        let is_due = age > max_delay_ms || age < -CLOCK_SLACK_MS;
+        Ok(is_due && self.roll_if_not_empty(&mut state, now_ms))
     }
 
     /// DeleteRecords: moves the log start offset up to `offset`, at most to the high watermark.
@@ -148,6 +153,15 @@ impl Log {
         may_roll: bool,
     ) -> Result<RetentionOutcome, LogError> {
         let mut outcome = RetentionOutcome::default();
+        let (left_behind, folder) = {
+            let mut state = self.state.lock();
+            self.check_open(&state)?;
+            let mut left_behind = std::mem::take(&mut state.left_behind);
+            left_behind.sort_unstable_by_key(|s| s.base_offset);
+            (left_behind, self.use_folder_locked(&mut state))
+        };
+        self.remove(left_behind, &mut outcome)?;
+        drop(folder);
         // The files are renamed without the lock, and may have to wait for the device before.
         let (removed, _folder) = {
             let mut state = self.state.lock();
@@ -161,33 +175,45 @@ impl Log {
             let removed = if plan.delete == state.segments.len() {
                 // L-5: all of them, so an empty one at the end comes first.
                 self.roll_if_not_empty(&mut state, now_ms);
-                let (first, base) = (
-                    state.segments.first_base(),
-                    state.segments.active().base_offset,
-                );
+                let base = state.segments.active().base_offset;
                 self.wait_until(&mut state, |s| {
                     s.status != Status::Open || s.writing >= base
                 })?;
                 self.check_open(&state)?;
-                // The lock was away: what is being swapped now is left to the next pass.
-                if state.segments.first_base() == first && !state.is_swapping {
-                    self.take_out(&mut state, plan.delete)
-                } else {
-                    Vec::new() // another pass was here meanwhile
-                }
+                // The lock was away: some may have gone or become one, and new ones are not due.
+                let ends = state.segments.iter().skip(1).map(|s| s.base_offset);
+                let due = ends.take_while(|end| *end <= base).count();
+                // What is being swapped now is left to the next pass.
+                let due = if state.is_swapping { 0 } else { due };
+                self.take_out(&mut state, due)
             } else {
                 self.take_out(&mut state, plan.delete)
             };
             (removed, self.use_folder_locked(&mut state))
         };
-        outcome.deleted_segments = removed.len();
-        outcome.deleted_bytes = removed.iter().map(|s| s.size).sum();
         outcome.log_start_offset = self.log_start_offset();
         outcome.local_log_start_offset = self.local_log_start_offset();
-        if !removed.is_empty() {
-            self.mark_deleted(&removed)?;
-        }
+        self.remove(removed, &mut outcome)?;
         Ok(outcome)
+    }
+
+    /// Has the files of segments that were taken out removed. Errors: some are there still, and are left to
+    /// the next pass.
+    fn remove(
+        &self,
+        segments: Vec<Segment>,
+        outcome: &mut RetentionOutcome,
+    ) -> Result<(), LogError> {
+        if segments.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.mark_deleted(&segments) {
+            self.state.lock().left_behind.extend(segments);
+            return Err(error);
+        }
+        outcome.deleted_segments += segments.len();
+        outcome.deleted_bytes += segments.iter().map(|s| s.size).sum::<u64>();
+        Ok(())
     }
 
     fn plan(
@@ -240,9 +266,10 @@ impl Log {
         } else {
             self.raise_log_start(state, first_kept);
         }
-        state.removals += 1;
+        let removed = state.segments.remove_first(count);
+        state.removals += removed.len();
         self.dir.note_change();
-        state.segments.remove_first(count)
+        removed
     }
 
     /// Renames the files of `segments` and has them removed later (L-32).
@@ -257,7 +284,7 @@ impl Log {
             self.dir.write_log_start_checkpoint()?;
         }
         // P-60: from here on it is all that is known of producers whose batches go.
-        lifecycle::flush_if_there(SegmentFile::ProducerSnapshot.path(&self.folder, first_kept))?;
+        self.flush_if_there(&SegmentFile::ProducerSnapshot.path(&self.folder, first_kept))?;
         let mut paths = Vec::new();
         for segment in segments {
             for kind in SegmentFile::ALL {
@@ -265,16 +292,19 @@ impl Log {
                 let target = deleted_path(path.clone());
                 match sys::rename(&path, &target) {
                     Ok(()) => paths.push(target),
-                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                        // By a pass that failed behind it, perhaps.
+                        paths.extend(target.try_exists().unwrap_or(false).then_some(target));
+                    }
                     Err(e) => return Err(LogError::io("rename", path, e)),
                 }
             }
         }
-        sys::sync_folder(&SegmentFile::Log.path(&self.folder, 0))?;
+        self.flush_folder()?;
         {
             // After a failure the checkpoint says for ever where the log starts.
             let mut state = self.state.lock();
-            state.removals -= 1;
+            state.removals -= segments.len();
             self.dir.note_change();
         }
         let bases: Vec<Offset> = segments.iter().map(|s| s.base_offset).collect();
@@ -298,10 +328,13 @@ mod tests {
     use std::time::Duration;
 
     use parking_lot::Mutex;
-    use strandline_types::{BrokerId, TopicId, TopicName, TopicPartition};
+    use strandline_records::{BatchBuilder, Compression};
+    use strandline_types::{BrokerId, TimestampType, TopicId, TopicName, TopicPartition};
 
     use super::*;
+    use crate::cleaner::{CleanerOptions, LogCleaner};
     use crate::config::LogConfig;
+    use crate::loader;
     use crate::log_dir::{LogDir, LogDirOptions};
     use crate::tail::TailBudget;
     use crate::testing::BatchSpec;
@@ -357,6 +390,55 @@ mod tests {
         assert_eq!(deletion.recv_timeout(long), Ok(true));
     }
 
+    // L-32, L-46
+    #[test]
+    fn retention_takes_nothing_that_came_while_it_waited_for_the_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig {
+            compact: true,
+            min_cleanable_dirty_ratio: 0.0,
+            retention_bytes: 0,
+            ..LogConfig::default()
+        };
+        let log = dir
+            .create_log(partition, TopicId::random(), config)
+            .unwrap();
+        let append = || {
+            let mut batch = BatchBuilder::new(Compression::None, TimestampType::CreateTime, 0);
+            batch.append(1000, Some(b"k"), Some(b"v"), &[]).unwrap();
+            log.append_as_leader(batch.build().unwrap(), 0, 0)
+        };
+        for next in 1..3 {
+            append().unwrap();
+            log.roll(0).unwrap();
+            until(|| log.lock_state().writing == next);
+        }
+        // The writer is kept busy behind the third batch until this ends.
+        let (busy, writer) = mpsc::channel::<()>();
+        let writer = Mutex::new(writer);
+        log.set_on_written(Box::new(move |_| {
+            let _ = writer.lock().recv();
+        }));
+        append().unwrap();
+        until(|| log.written_end_offset() == 3);
+        log.set_high_watermark(3);
+        std::thread::scope(|scope| {
+            let retention = scope.spawn(|| log.apply_retention(0, None));
+            until(|| log.lock_state().waiters > 0);
+            let cleaner = LogCleaner::new(CleanerOptions::default());
+            let cleaned = cleaner.clean_dirtiest(&[Arc::clone(&log)], 0);
+            assert!(cleaned.report().is_some());
+            append().unwrap();
+            log.roll(0).unwrap();
+            drop(busy);
+            let outcome = retention.join().unwrap().unwrap();
+            assert_eq!((outcome.deleted_segments, outcome.log_start_offset), (2, 3));
+        });
+    }
+
     // L-26, L-32, 6.6: after a power cut the files may be back
     #[test]
     fn the_checkpoint_says_where_a_log_starts_until_the_files_before_are_gone_for_good() {
@@ -378,6 +460,47 @@ mod tests {
         assert_eq!(line(), Some(1));
         log.mark_deleted(&removed).unwrap();
         assert_eq!(line(), None);
+    }
+
+    // L-32
+    #[test]
+    fn what_retention_could_not_remove_goes_with_the_next_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = LogDirOptions::new("c", BrokerId(1), TailBudget::new(1 << 20));
+        let dir = LogDir::open(folder.path(), options).unwrap();
+        let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+        let config = LogConfig {
+            file_delete_delay_ms: 0,
+            ..LogConfig::default()
+        };
+        let log = dir.create_log(partition, TopicId::random(), config);
+        let log = log.unwrap();
+        for next in 1..4 {
+            log.append_as_leader(BatchSpec::default().build(), 0, 0)
+                .unwrap();
+            log.roll(0).unwrap();
+            until(|| log.lock_state().writing == next);
+        }
+        log.set_high_watermark(3);
+        let files = || {
+            let names = loader::names(log.folder()).unwrap();
+            let is_old = |name: &&String| name.starts_with(&format!("{:020}.", 0));
+            names.iter().filter(is_old).count()
+        };
+        log.delete_records_to(1).unwrap();
+        // In the way of the time index, so that others are renamed and that one is not.
+        let path = SegmentFile::TimeIndex.path(log.folder(), 0);
+        std::fs::create_dir(deleted_path(path.clone())).unwrap();
+        assert!(log.apply_retention(0, None).is_err());
+        assert_eq!(log.local_log_start_offset(), 1);
+        log.delete_records_to(2).unwrap();
+        assert!(log.apply_retention_to_sealed(0, None).is_err());
+        assert!(files() > 0 && log.lock_state().removals > 0);
+        std::fs::remove_dir(deleted_path(path)).unwrap();
+        let outcome = log.apply_retention_to_sealed(0, None).unwrap();
+        assert_eq!(outcome.deleted_segments, 2);
+        assert_eq!(log.lock_state().removals, 0);
+        until(|| files() == 0);
     }
 
     // X-58, L-32: a topic of the same name owns the same paths

@@ -134,7 +134,8 @@ impl LogDir {
         checkpoints: &Checkpoints,
         config_of: &(dyn Fn(&TopicPartition, TopicId) -> Option<LogConfig> + Sync),
     ) -> Result<Option<Arc<Log>>, LogError> {
-        let recovery_point = checkpoints.recovery.get(partition).copied().unwrap_or(0);
+        let known_recovery_point = checkpoints.recovery.get(partition).copied();
+        let recovery_point = known_recovery_point.unwrap_or(0);
         let topic_id = match partition_metadata::read(folder) {
             Ok(id) => id.unwrap_or(TopicId::ZERO),
             // It is on the device before anything in the folder is: the cut took all of it.
@@ -157,6 +158,7 @@ impl LogDir {
             is_clean: self.was_clean,
             at_stop: &checkpoints.at_stop,
             recovery_point,
+            is_recovery_point_known: known_recovery_point.is_some(),
             log_start: checkpoints.log_start.get(partition).copied(),
             high_watermark: checkpoints.high_watermark.get(partition).copied(),
             cleaned_to: checkpoints.cleaned_to.get(partition).copied(),

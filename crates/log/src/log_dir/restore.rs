@@ -46,6 +46,7 @@ impl LogDir {
         start: &RemoteStart,
     ) -> Result<Arc<Log>, LogError> {
         self.shared.check_running()?;
+        self.shared.write_owed_checkpoints()?;
         let folder: Arc<Path> = self.path().join(partition.to_string()).into();
         let mut logs = self.shared.logs.write();
         let is_there = folder.try_exists();
@@ -63,6 +64,7 @@ impl LogDir {
                 is_clean: true,
                 at_stop: &StopSummary::default(),
                 recovery_point: start.next_offset,
+                is_recovery_point_known: true,
                 log_start: Some(start.log_start_offset),
                 high_watermark: Some(start.next_offset),
                 cleaned_to: None,

@@ -1,6 +1,7 @@
 //! Power cuts at single places: while a start recovers a log (L-20), after a new leader epoch.
 
 use super::*;
+use crate::checkpoint::CLEANED_TO;
 use crate::segment::SegmentFile;
 use crate::sys;
 
@@ -61,6 +62,115 @@ fn a_power_cut_while_a_log_is_cut_leaves_no_hole() {
             assert_eq!(read(&log).0, expected, "a cut before {:?}", ops.get(at));
         }
     }
+}
+
+// P-60, L-32: at a stop the snapshot is written once more, in the place of one that was flushed
+#[test]
+fn a_producer_whose_batches_were_deleted_survives_a_power_cut_during_the_stop() {
+    let root = TempDir::new().unwrap();
+    journal::begin(root.path());
+    let dir = open(root.path());
+    let (id, config) = (TopicId::random(), config("plain"));
+    let log = dir.create_log(partition("plain"), id, config).unwrap();
+    let pair = ("k".to_owned(), "v".to_owned());
+    for pid in PRODUCERS {
+        let builder = builder().with_producer(pid, 0, 0);
+        let batch = built(builder, std::slice::from_ref(&pair));
+        log.append_as_leader(batch, 0, 0).unwrap();
+    }
+    while log.written_end_offset() < 2 {
+        std::thread::yield_now();
+    }
+    log.set_high_watermark(2);
+    log.flush().unwrap();
+    log.delete_records_to(2).unwrap();
+    log.persist_log_start().unwrap();
+    assert_eq!(log.apply_retention(0, None).unwrap().deleted_segments, 1);
+    journal::mark(root.path(), "stop", 0);
+    drop(log);
+    dir.close().unwrap();
+    drop(dir);
+    let ops = journal::end(root.path());
+    let is_mark = |op: &Op| matches!(op, Op::Mark("stop", _));
+    let begun = ops.iter().position(is_mark).unwrap();
+    for at in begun..=ops.len() {
+        // All names that there were, and no byte that was not flushed.
+        let mut luck = |end: usize| if end == 2 { 0 } else { end.saturating_sub(1) };
+        let target = TempDir::new().unwrap();
+        let disk = Disk::after_cut(&ops, at, &mut luck);
+        disk.write_to(root.path(), target.path()).unwrap();
+        let log = load(&open(target.path())).remove(0);
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (2, 2));
+        assert_eq!(log.producers().len(), 2, "a cut before {:?}", ops.get(at));
+    }
+}
+
+// L-20: the name of a segment may be on the device before the end of the one before is
+#[test]
+fn what_follows_an_end_that_was_not_flushed_goes() {
+    for (name, left) in [("plain", 0), ("plain", 1), ("table", 0), ("table", 1)] {
+        let root = TempDir::new().unwrap();
+        let dir = open(root.path());
+        let (id, config) = (TopicId::random(), config(name));
+        let log = dir.create_log(partition(name), id, config).unwrap();
+        let pair = ("k".to_owned(), "v".to_owned());
+        let send = |log: &Log, sequence: i32| {
+            let builder = builder().with_producer(PRODUCERS[0], 0, sequence);
+            log.append_as_leader(built(builder, std::slice::from_ref(&pair)), 0, 0)
+        };
+        send(&log, 0).unwrap();
+        log.roll(0).unwrap();
+        log.flush_appended().unwrap();
+        dir.checkpoint().unwrap();
+        send(&log, 1).unwrap();
+        let size = log.size_in_bytes() / 2;
+        send(&log, 2).unwrap();
+        log.roll(0).unwrap();
+        send(&log, 3).unwrap();
+        log.roll(0).unwrap();
+        while log.lock_state().writing < 4 {
+            std::thread::yield_now();
+        }
+        let folder = log.folder().to_path_buf();
+        drop((log, dir));
+        let file = sys::open(&SegmentFile::Log.path(&folder, 1), false).unwrap();
+        file.set_len(left * size).unwrap();
+        let dir = open(root.path());
+        let log = load(&dir).remove(0);
+        let end = 1 + left as i64;
+        assert_eq!(log.log_end_offset(), end, "{name}");
+        assert_eq!(log.active_base_offset(), 1);
+        let again = send(&log, end as i32).unwrap();
+        assert!(!again.duplicate && again.base_offset == end);
+    }
+}
+
+// L-42, L-20: what was cleaned is below the recovery point of the checkpoint, also when the round did not end
+#[test]
+fn a_gap_that_a_cleaning_left_is_none_that_a_power_cut_left() {
+    let root = TempDir::new().unwrap();
+    let dir = open(root.path());
+    let (id, config) = (TopicId::random(), config("table"));
+    let log = dir.create_log(partition("table"), id, config).unwrap();
+    dir.checkpoint().unwrap();
+    for (key, size) in [("a", 800), ("b", 1), ("b", 1200), ("c", 1000)] {
+        let pair = (key.to_owned(), "x".repeat(size));
+        log.append_as_leader(batch(std::slice::from_ref(&pair)), 0, 0)
+            .unwrap();
+    }
+    while log.written_end_offset() < 4 {
+        std::thread::yield_now();
+    }
+    log.set_high_watermark(4);
+    let cleaner = LogCleaner::new(CleanerOptions::default());
+    let logs = [Arc::clone(&log)];
+    assert!(cleaner.clean_dirtiest(&logs, 0).report().is_some());
+    let found = read(&log).0;
+    assert_eq!(found.keys().copied().collect::<Vec<_>>(), [0, 2, 3]);
+    drop((logs, log, dir));
+    std::fs::remove_file(root.path().join(CLEANED_TO)).unwrap();
+    let dir = open(root.path());
+    assert!(read(&load(&dir)[0]).0 == found);
 }
 
 fn own((offset, pair): (&Offset, &(String, String))) -> (Offset, (String, String)) {

@@ -169,7 +169,8 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// The disk after a cut before the op `at`. What was not flushed got there or not, as `luck` says:
-    /// of each folder the names up to some change, of each file any writes, the last of them torn.
+    /// of each folder the names up to some change, of each file any writes, the last of them torn, and any
+    /// change of its length.
     pub(crate) fn after_cut(ops: &[Op], at: usize, luck: &mut dyn FnMut(usize) -> usize) -> Self {
         let ops = &ops[..at];
         let mut disk = Self {
@@ -213,6 +214,9 @@ impl Disk {
                     .or_insert_with(|| least + luck(at - least.min(at) + 1));
                 number < point
             };
+        let is_on_device = |id: FileId, number: usize| {
+            number < all_until || file_until.get(&id).is_some_and(|until| number < *until)
+        };
         let mut inodes = Inodes::default();
         for (number, op) in ops.iter().enumerate() {
             match op {
@@ -236,8 +240,7 @@ impl Disk {
                 }
                 Op::Write(inode, position, bytes) => {
                     let id = inodes.id(*inode);
-                    let is_durable = number < all_until
-                        || file_until.get(&id).is_some_and(|until| number < *until);
+                    let is_durable = is_on_device(id, number);
                     let part = if is_durable {
                         bytes.len()
                     } else {
@@ -247,9 +250,13 @@ impl Disk {
                         disk.write(id, *position as usize, &bytes[..part]);
                     }
                 }
+                // A length is written back as bytes are: later, or not at all.
                 Op::SetLen(inode, len) => {
-                    let content = disk.contents.entry(inodes.id(*inode)).or_default();
-                    content.resize(*len as usize, 0);
+                    let id = inodes.id(*inode);
+                    if is_on_device(id, number) || luck(2) == 1 {
+                        let content = disk.contents.entry(id).or_default();
+                        content.resize(*len as usize, 0);
+                    }
                 }
                 Op::Synced(..) | Op::FolderSynced(..) | Op::AllSynced(_) | Op::Mark(..) => {}
             }

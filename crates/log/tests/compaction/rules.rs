@@ -389,6 +389,27 @@ fn small_segments_become_one_and_large_ones_stay_legal() {
     assert_eq!(fixture.log().segment_count(), 6);
 }
 
+// L-45, S-1: a segment without a batch cannot be uploaded when the topic is tiered later
+#[test]
+fn what_became_empty_joins_the_next_segment_however_large_that_is() {
+    let fixture = Fixture::new(compacted(), 0);
+    let value = "x".repeat(600);
+    fixture.put(keyed(&[("a", Some(&value))]));
+    fixture.log().roll(0).unwrap();
+    fixture.put(keyed(&[("a", Some(&value))]));
+    fixture.log().roll(0).unwrap();
+    fixture.sealed();
+    let smaller = LogConfig {
+        segment_bytes: 500,
+        ..compacted()
+    };
+    fixture.log().update_config(smaller);
+    clean(fixture.log(), 0).unwrap();
+    let first = fixture.log().first_sealed_segment(0, 2).unwrap().unwrap();
+    assert_eq!((first.base_offset, first.next_offset), (0, 2));
+    assert!(first.size_in_bytes > 500);
+}
+
 // L-45: retention by time without timestamps goes by the age of what was there
 #[test]
 fn a_cleaned_segment_is_as_old_as_the_newest_it_was_made_of() {
@@ -576,9 +597,18 @@ fn a_damaged_segment_is_not_cleaned_and_is_tried_again_later() {
         (status.uncleanable_partitions, status.uncleanable_bytes > 0),
         (1, true)
     );
-    flip(&path); // whole again
     assert_eq!(cleaner.clean_dirtiest(&logs, 14_999), Cleaning::NothingDue);
-    cleaner.clean_dirtiest(&logs, 15_000).report().unwrap();
+    // The clock is set back.
+    assert_eq!(
+        cleaner.clean_dirtiest(&logs, -3_600_000),
+        Cleaning::CutShort
+    );
+    assert_eq!(
+        cleaner.clean_dirtiest(&logs, -3_570_001),
+        Cleaning::NothingDue
+    );
+    flip(&path); // whole again
+    cleaner.clean_dirtiest(&logs, -3_570_000).report().unwrap();
     assert_eq!(cleaner.status(&logs, 15_000).uncleanable_partitions, 0);
     assert!(!fixture.dir().is_offline());
 }

@@ -6,8 +6,11 @@ use std::ops::ControlFlow;
 use strandline_types::{NO_TIMESTAMP, Offset};
 
 use super::{RecordHead, walk};
-use crate::batch::Batch;
+use crate::batch::{Batch, BatchHeader};
 use crate::error::BatchError;
+
+/// A lookup does not look into a batch that decompresses to more bytes than this, in whichever tier it is.
+pub const MAX_LOOKUP_BYTES: usize = 256 * 1024 * 1024;
 
 impl RecordHead {
     fn position(&self) -> RecordPosition {
@@ -25,6 +28,25 @@ pub struct RecordPosition {
     pub offset: Offset,
     /// Timestamp of the record in ms.
     pub timestamp: i64,
+}
+
+impl RecordPosition {
+    /// What stands for the first record at or after `from` where those of the batch cannot be read: they
+    /// were stored unchecked, or are too large. Else a lookup would never get past the batch.
+    pub fn first_unread(header: &BatchHeader, from: Offset) -> Self {
+        Self {
+            offset: header.base_offset.max(from),
+            timestamp: header.max_timestamp,
+        }
+    }
+
+    /// What stands there for the record with the greatest timestamp.
+    pub fn greatest_unread(header: &BatchHeader) -> Self {
+        Self {
+            offset: header.last_offset(),
+            timestamp: header.max_timestamp,
+        }
+    }
 }
 
 /// The first record of `batch` at or after both a timestamp and an offset (O-5), `None` when there
