@@ -1,11 +1,15 @@
 //! Creation of topics that a client names before they exist.
 
 use strandline_metadata::{NewTopic, RequestError};
+use strandline_telemetry::Throttle;
 use strandline_types::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicName};
 use strandline_wire::ErrorCode;
 
 use crate::broker::Broker;
 use crate::error_codes;
+
+/// One line in a while of what clients are not told.
+static UNTOLD: Throttle = Throttle::new(10_000);
 
 /// Creates the topics that may be created. The answer for each is an error all the same: a
 /// retriable one once the topic is on its way, so that the client asks again.
@@ -37,8 +41,10 @@ pub(crate) async fn topics(broker: &Broker, names: &[TopicName]) -> Vec<ErrorCod
         });
     }
     // The client is told no cause, and asks again and again; one request may name many.
-    if let Some((topic, error)) = untold {
-        tracing::warn!(%topic, %error, "could not create a topic that a client asked for");
+    if let Some((topic, error)) = untold
+        && let Some(more) = UNTOLD.pass(broker.clock.monotonic_ms())
+    {
+        tracing::warn!(%topic, %error, more, "could not create a topic that a client asked for");
     }
     out
 }

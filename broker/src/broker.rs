@@ -152,6 +152,9 @@ pub(crate) struct ProducerIds {
     fetching: tokio::sync::Mutex<()>,
 }
 
+/// Longest wait for a block of ids, those who wait before included.
+const BLOCK_PATIENCE: Duration = Duration::from_secs(30);
+
 impl ProducerIds {
     pub(crate) fn new(node_id: BrokerId, broker_epoch: i64) -> Self {
         Self {
@@ -163,7 +166,16 @@ impl ProducerIds {
     }
 
     /// An id that was never given before, in the whole cluster.
+    ///
+    /// # Errors
+    /// Those of the allocation of a block; nobody waits longer than one allocation may take.
     pub(crate) async fn next(&self, metadata: &Metadata) -> Result<i64, RequestError> {
+        let next = self.wait_for_next(metadata);
+        let next = tokio::time::timeout(BLOCK_PATIENCE, next).await;
+        next.unwrap_or(Err(RequestError::Timeout))
+    }
+
+    async fn wait_for_next(&self, metadata: &Metadata) -> Result<i64, RequestError> {
         loop {
             if let Some(id) = self.take() {
                 return Ok(id);

@@ -68,6 +68,9 @@ pub struct RemoteTierOptions {
     pub index_interval_bytes: u64,
 }
 
+/// Memory of lists of older segments, in bytes.
+const MAX_LIST_BYTES: u64 = 32 << 20;
+
 impl RemoteTierOptions {
     /// The defaults.
     pub fn new(
@@ -169,6 +172,9 @@ impl RemoteTier {
             memory_bytes: options.cache_memory_bytes,
             disk_bytes: options.disk_bytes(),
         };
+        // Beside the chunks, as those are a share of the machine.
+        let list_bytes = (options.cache_memory_bytes / 2).min(MAX_LIST_BYTES);
+        let list_bytes = usize::try_from(list_bytes).unwrap_or(usize::MAX);
         let fetcher = Fetcher {
             bucket: Arc::clone(&options.bucket),
             cache: ChunkCache::new(cache, metrics.clone()),
@@ -181,7 +187,7 @@ impl RemoteTier {
         };
         let shared = Shared {
             fetcher,
-            lists: Arc::new(SealedLists::new(options.bucket)),
+            lists: Arc::new(SealedLists::new(options.bucket, list_bytes)),
             read_ahead_budget: ByteBudget::new(options.read_ahead_budget_bytes),
             read_ahead_max_bytes: options.read_ahead_max_bytes,
             chain_options: ChainOptions {

@@ -1,6 +1,7 @@
 //! InitProducerId (22). Rules: T-1 … T-6.
 
 use strandline_coordinator::Producer;
+use strandline_telemetry::Throttle;
 use strandline_transaction_coordinator::InitProducerIdRequest as Init;
 use strandline_types::{NO_PRODUCER_EPOCH, NO_PRODUCER_ID};
 use strandline_wire::ErrorCode;
@@ -8,6 +9,9 @@ use strandline_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 
 use super::RequestContext;
 use crate::error_codes::{self, Fenced};
+
+/// Clients ask again and again.
+static UNAVAILABLE: Throttle = Throttle::new(60_000);
 
 pub(super) async fn handle(
     context: &RequestContext,
@@ -19,7 +23,9 @@ pub(super) async fn handle(
             let broker = &context.broker;
             let id = broker.producer_ids.next(&broker.metadata).await;
             id.map(|id| Producer { id, epoch: 0 }).map_err(|error| {
-                tracing::debug!(%error, "get a block of producer ids");
+                if let Some(more) = UNAVAILABLE.pass(broker.clock.monotonic_ms()) {
+                    tracing::warn!(%error, more, "there are no producer ids");
+                }
                 // Older clients take every other code that could be meant for fatal (T-1).
                 ErrorCode::CoordinatorLoadInProgress
             })

@@ -40,6 +40,22 @@ async fn what_keeps_nothing_on_the_disk_is_not_rolled_by_each_upload() {
     assert_eq!(partition.log.local_log_start_offset(), 3);
 }
 
+// S-1: nobody knows how long a record has waited that came before the clock was set back
+#[tokio::test]
+async fn a_clock_that_is_set_back_does_not_keep_records_from_the_bucket() {
+    let world = world_of(SETUP).await;
+    write(&world, TIERED, 2).await;
+    tier_all(&world, TIERED).await;
+    write(&world, TIERED, 1).await;
+    let partition = world.partition(TIERED);
+    assert!(!partition.needs_tiering(world.now_ms()));
+    world.set_wall_ms(world.now_ms() - 10 * 3_600_000);
+    assert!(partition.needs_tiering(world.now_ms()));
+    assert!(tier_once(&world).await);
+    assert!(!tier_once(&world).await);
+    assert!(!partition.needs_tiering(world.now_ms()));
+}
+
 // S-21: a log at its limit is above it by less than a segment most of the time
 #[tokio::test]
 async fn a_log_at_its_limit_of_bytes_is_left_alone_until_retention_is_due() {

@@ -294,7 +294,9 @@ fn is_of_a_platform(variable: &str) -> bool {
     let words: Vec<&str> = variable.split('_').collect();
     let is_port = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
     let is_link = |at: usize| match &words[at..] {
-        ["SERVICE", "HOST"] | ["PORT"] | ["SERVICE", "PORT", ..] => true,
+        ["SERVICE", "HOST"] | ["PORT"] | ["SERVICE", "PORT", ..] | ["NAME"] | ["ENV", _, ..] => {
+            true
+        }
         ["PORT", port, "TCP" | "UDP" | "SCTP", rest @ ..] => {
             is_port(port) && matches!(rest, [] | ["PROTO" | "PORT" | "ADDR"])
         }
@@ -341,6 +343,8 @@ mod tests {
             "STRANDLINE_PORT_9092_TCP_PORT",
             "STRANDLINE_0_PORT_9092_TCP_ADDR",
             "STRANDLINE_HEADLESS_SERVICE_HOST",
+            "STRANDLINE_NAME",
+            "STRANDLINE_ENV_VERSION",
         ] {
             assert!(is_of_a_platform(of_a_platform), "{of_a_platform}");
         }
@@ -348,6 +352,7 @@ mod tests {
             "STRANDLINE_",
             "STRANDLINE_HOST",
             "STRANDLINE_SERVICE",
+            "STRANDLINE_ENV",
             "STRANDLINE_PORT_9092",
             "STRANDLINE_PORT__TCP",
             "STRANDLINE_PORT_X_TCP",

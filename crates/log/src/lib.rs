@@ -51,7 +51,9 @@ pub use dir::OnOffline;
 pub use error::{AppendError, LogError, StorageFault};
 pub use fetch::{FetchPart, FileSlice, LogRead};
 pub use leader_epochs::{EpochEnd, EpochEntry, LeaderEpochs};
-pub use log::{Appended, Behind, Log, OnWritten, RetentionOutcome, TimestampedOffset};
+pub use log::{
+    Appended, Behind, Log, OnWritten, RetentionOutcome, TimestampedOffset, waits_too_long,
+};
 pub use log_dir::{FailedLog, LoadedLogs, LogDir, LogDirOptions, RemoteStart};
 pub use offsets::LogOffsets;
 pub use producer_state::{BatchMemory, OpenTransactions, ProducerEntry};

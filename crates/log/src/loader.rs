@@ -57,14 +57,18 @@ enum Gap {
 }
 
 impl LoadRequest<'_> {
-    fn gap_before(&self, base: Offset) -> Gap {
+    /// `end` is where the segment before it ends.
+    fn gap_before(&self, base: Offset, end: Offset) -> Gap {
         let was_cleaned = self.cleaned_to.is_some_and(|to| base <= to);
-        let is_unflushed = !self.is_clean && base > self.recovery_point;
+        let is_unflushed =
+            !self.is_clean && end >= self.recovery_point && base > self.recovery_point;
+        // What retention has not removed yet is no reason to lose what it keeps.
+        let is_remnant = self.log_start.is_some_and(|start| end <= start);
         // A cleaning has written the recovery point down before it puts anything in.
         let may_be_cleaned = self.config.compact && !(is_unflushed && self.is_recovery_point_known);
         if was_cleaned || may_be_cleaned {
             Gap::Cleaned
-        } else if is_unflushed {
+        } else if is_unflushed && !is_remnant {
             Gap::Lost
         } else {
             Gap::Unexplained
@@ -178,7 +182,7 @@ fn load_segments(request: &LoadRequest<'_>, bases: &[Offset]) -> Result<LoadedSe
             ));
         }
         if i > 0 && base > log_end {
-            match request.gap_before(base) {
+            match request.gap_before(base, log_end) {
                 Gap::Cleaned => {}
                 Gap::Unexplained => tracing::warn!(
                     partition = %request.partition, log_end, base, "a gap between segments"

@@ -40,7 +40,7 @@ pub(crate) use replace::{CLEANED, CLEANED_KINDS, DELETED, SWAP, rename as rename
 pub(crate) use state::{LogParts, LogState, RollItem, Status, WriteItem};
 pub use status::Behind;
 pub use time_lookup::TimestampedOffset;
-pub use upkeep::RetentionOutcome;
+pub use upkeep::{RetentionOutcome, waits_too_long};
 
 /// Called when the writer has written up to an offset (exclusive), or will not write all that was
 /// appended any more. Compare with `written_end_offset()` then: what is below it is written.
@@ -59,6 +59,8 @@ pub struct Log {
     offsets: Offsets,
     tail: Arc<Tail>,
     state: Mutex<LogState>,
+    /// Held by a pass of retention: files go in the order of their offsets, so that a crash leaves no hole.
+    retaining: Mutex<()>,
     /// Told when the writer has made progress that someone waits for.
     progress: Condvar,
     on_written: RwLock<Option<Arc<OnWritten>>>,
@@ -110,6 +112,7 @@ impl Log {
             offsets: Offsets::new(offsets, parts.recovery_point),
             tail,
             state: Mutex::new(state),
+            retaining: Mutex::new(()),
             progress: Condvar::new(),
             on_written: RwLock::new(None),
             is_log_start_known: AtomicBool::new(parts.is_log_start_known),

@@ -18,9 +18,10 @@ use crate::wire::{DecodeError, Reader, seal, unseal};
 
 const VERSION: u16 = 1;
 const MAGIC: &[u8; 8] = b"SLSEALED";
-/// Segments in the lists that are kept in memory, some 200 bytes each: a replay of as many partitions as have
-/// their part of it reads each list once.
-const KEPT_SEGMENTS: usize = 1 << 18;
+/// What a segment of a list takes in memory, in bytes.
+const SEGMENT_BYTES: usize = 200;
+/// Lists of so many segments are kept at least.
+const MIN_KEPT_SEGMENTS: usize = 32_000;
 
 /// A new list of `entries`, which are not empty: its pointer and its bytes.
 pub(crate) fn encode_sealed(
@@ -106,6 +107,7 @@ pub(crate) struct SealedLists {
 struct Slots {
     by_uuid: HashMap<Uuid, Kept>,
     segments: usize,
+    max_segments: usize,
     clock: u64,
 }
 
@@ -117,10 +119,17 @@ struct Kept {
 }
 
 impl Slots {
+    fn new(max_bytes: usize) -> Self {
+        Self {
+            max_segments: MIN_KEPT_SEGMENTS.max(max_bytes / SEGMENT_BYTES),
+            ..Self::default()
+        }
+    }
+
     fn slot(&mut self, uuid: Uuid, segments: usize) -> Slot {
         self.clock += 1;
         if !self.by_uuid.contains_key(&uuid) {
-            while self.segments + segments > KEPT_SEGMENTS && self.forget_oldest() {}
+            while self.segments + segments > self.max_segments && self.forget_oldest() {}
             self.segments += segments;
         }
         let kept = self.by_uuid.entry(uuid).or_insert_with(|| Kept {
@@ -142,10 +151,11 @@ impl Slots {
 }
 
 impl SealedLists {
-    pub(crate) fn new(bucket: Arc<Bucket>) -> Self {
+    /// Keeps lists of `max_bytes`: a replay of as many partitions as have their part of it reads each list once.
+    pub(crate) fn new(bucket: Arc<Bucket>, max_bytes: usize) -> Self {
         Self {
             bucket,
-            slots: Mutex::default(),
+            slots: Mutex::new(Slots::new(max_bytes)),
         }
     }
 
@@ -205,9 +215,9 @@ mod tests {
 
     #[test]
     fn the_lists_used_last_are_kept_as_long_as_there_is_room() {
-        let mut slots = Slots::default();
+        let mut slots = Slots::new(0);
         let uuid = |n: usize| Uuid::from_u128(n as u128);
-        let room = KEPT_SEGMENTS / 1000;
+        let room = MIN_KEPT_SEGMENTS / 1000;
         let all: Vec<Slot> = (0..room).map(|n| slots.slot(uuid(n), 1000)).collect();
         let is_kept =
             |slots: &mut Slots, n: usize| Arc::ptr_eq(&all[n], &slots.slot(uuid(n), 1000));
@@ -216,7 +226,7 @@ mod tests {
         slots.slot(uuid(room), 1000);
         assert!(is_kept(&mut slots, 0) && is_kept(&mut slots, 2));
         assert!(!is_kept(&mut slots, 1));
-        assert!(slots.segments <= KEPT_SEGMENTS);
+        assert!(slots.segments <= MIN_KEPT_SEGMENTS);
         // One that is larger than all of them is kept alone.
         slots.slot(uuid(room + 1), usize::MAX / 2);
         assert_eq!(slots.by_uuid.len(), 1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use strandline_env::{Clock, Pool};
-use strandline_log::{LogError, RetentionOutcome};
+use strandline_log::{LogError, RetentionOutcome, waits_too_long};
 use strandline_tiering::{ExpireRequest, RemotePartition, TieringError};
 use strandline_types::Offset;
 
@@ -62,7 +62,10 @@ impl Partition {
             .map_or(self.log.log_start_offset(), |h| h + 1);
         let is_sealed = self.log.active_base_offset() > next;
         let delay_ms = config.strandline_tier_max_delay_ms;
-        let is_late = delay_ms > 0 && self.tier_lag(now_ms).age_ms > delay_ms;
+        let is_late = delay_ms > 0 && {
+            let first_ms = self.log.behind(next).first_append_ms;
+            first_ms.is_some_and(|at| waits_too_long(at, now_ms, delay_ms))
+        };
         !config.remote_log_copy_disable && (is_sealed || is_late)
             || self.log.log_start_offset() < remote.view().log_start_offset()
             || self.expiry_is_due(&remote, now_ms)
@@ -182,8 +185,10 @@ impl Partition {
         if delay_ms <= 0 {
             return Ok(());
         }
-        let (partition, now_ms) = (Arc::clone(self), clock.now_ms());
+        let (partition, clock) = (Arc::clone(self), clock.clone());
         self.run(io, move || {
+            // The time of now: what came while this waited for a thread is not of a clock that was set back.
+            let now_ms = clock.now_ms();
             partition.log.roll_if_older_than(now_ms, delay_ms)
         })
         .await?;

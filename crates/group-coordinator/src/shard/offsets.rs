@@ -140,7 +140,9 @@ impl GroupShard {
             .get(&*request.group_id)
             .map(|group| group.classic.state())
         {
-            None | Some(GroupState::Dead) => Some(GroupError::GroupIdNotFound),
+            None => Some(GroupError::GroupIdNotFound),
+            // Its end is on its way into the log, and may fail.
+            Some(GroupState::Dead) => Some(GroupError::CoordinatorNotAvailable),
             Some(GroupState::Empty) => None,
             Some(_) => Some(GroupError::NonEmptyGroup),
         };

@@ -130,6 +130,9 @@ fn a_late_deletion_of_a_group_happens_or_not() {
         assert_eq!(bench.reply(id), told);
         assert_eq!(bench.state(), GroupState::Dead);
         assert_eq!(bench.commit(commit(-1, "", 6)), NOT_NOW);
+        let group_id = GROUP.to_owned();
+        let again = bench.send(Request::DeleteGroup(DeleteGroupRequest { group_id }));
+        assert_eq!(bench.reply(again), told, "it may live on");
         if happens {
             bench.commit_all();
             assert!(!bench.group_exists());

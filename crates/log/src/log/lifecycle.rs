@@ -248,13 +248,17 @@ impl Log {
         let path = SegmentFile::ProducerSnapshot.path(&self.folder, end);
         // Where the active segment is empty it may replace all that is known of producers whose batches
         // are gone (P-60); elsewhere batches are there, and one flush for all of it follows.
+        let files = &self.dir.files;
         let old = if base == end {
-            fs::read(&path).ok()
+            files.spare(|| match fs::read(&path) {
+                Ok(old) => Ok(Some(old)),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                Err(e) => Err(LogError::io("read", &path, e)),
+            })?
         } else {
             None
         };
         if old.as_deref() != Some(&*snapshot) {
-            let files = &self.dir.files;
             files.spare(|| sys::replace_file(&path, &snapshot, old.is_some()))?;
         }
         Ok(true)

@@ -16,6 +16,13 @@ use crate::sys;
 /// By so much the clock of one thread may be ahead of another one's, which looked before.
 const CLOCK_SLACK_MS: i64 = 1000;
 
+/// True for what arrived more than `max_delay_ms` ago, and for what arrived later than now: that came before the clock
+/// was set back, and nobody knows when.
+pub fn waits_too_long(arrived_ms: i64, now_ms: i64, max_delay_ms: i64) -> bool {
+    let age = now_ms.saturating_sub(arrived_ms);
+    age > max_delay_ms || age < -CLOCK_SLACK_MS
+}
+
 /// What a pass of local retention did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RetentionOutcome {
@@ -47,15 +54,14 @@ impl Log {
         due
     }
 
-    /// Seals the active segment if its first batch arrived more than `max_delay_ms` ago, so that
-    /// it can be uploaded; whether it did. One that arrived later than now came before the clock was set
-    /// back, and nobody knows when.
+    /// Seals the active segment if its first batch has waited too long, so that it can be uploaded; whether
+    /// it did. See [`waits_too_long`].
     pub fn roll_if_older_than(&self, now_ms: i64, max_delay_ms: i64) -> Result<bool, LogError> {
         let mut state = self.state.lock();
         self.check_open(&state)?;
-        let age = now_ms.saturating_sub(state.segments.active().first_append_ms);
-        let is_due = age > max_delay_ms || age < -CLOCK_SLACK_MS;
-        Ok(is_due && self.roll_if_not_empty(&mut state, now_ms))
+        let first_ms = state.segments.active().first_append_ms;
+        Ok(waits_too_long(first_ms, now_ms, max_delay_ms)
+            && self.roll_if_not_empty(&mut state, now_ms))
     }
 
     /// DeleteRecords: moves the log start offset up to `offset`, at most to the high watermark.
@@ -153,6 +159,7 @@ impl Log {
         may_roll: bool,
     ) -> Result<RetentionOutcome, LogError> {
         let mut outcome = RetentionOutcome::default();
+        let _only_pass = self.retaining.lock();
         let (left_behind, folder) = {
             let mut state = self.state.lock();
             self.check_open(&state)?;

@@ -145,6 +145,34 @@ fn what_follows_an_end_that_was_not_flushed_goes() {
     }
 }
 
+// L-32: what retention has not removed of what it took out explains a gap behind it
+#[test]
+fn a_gap_behind_what_retention_left_loses_nothing() {
+    let root = TempDir::new().unwrap();
+    let dir = open(root.path());
+    let (id, config) = (TopicId::random(), config("plain"));
+    let log = dir.create_log(partition("plain"), id, config).unwrap();
+    dir.checkpoint().unwrap();
+    let pair = ("k".to_owned(), "v".to_owned());
+    for end in 1..=4 {
+        let batch = built(builder(), std::slice::from_ref(&pair));
+        log.append_as_leader(batch, 0, 0).unwrap();
+        log.roll(0).unwrap();
+        while log.lock_state().writing < end {
+            std::thread::yield_now();
+        }
+    }
+    log.set_high_watermark(4);
+    log.delete_records_to(2).unwrap();
+    log.persist_log_start().unwrap();
+    let folder = log.folder().to_path_buf();
+    drop((log, dir));
+    std::fs::remove_file(SegmentFile::Log.path(&folder, 1)).unwrap();
+    let dir = open(root.path());
+    let log = load(&dir).remove(0);
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (2, 4));
+}
+
 // L-42, L-20: what was cleaned is below the recovery point of the checkpoint, also when the round did not end
 #[test]
 fn a_gap_that_a_cleaning_left_is_none_that_a_power_cut_left() {
