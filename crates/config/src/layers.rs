@@ -294,9 +294,9 @@ fn is_of_a_platform(variable: &str) -> bool {
     let words: Vec<&str> = variable.split('_').collect();
     let is_port = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
     let is_link = |at: usize| match &words[at..] {
-        ["SERVICE", "HOST"] | ["PORT"] | ["SERVICE", "PORT", ..] | ["NAME"] | ["ENV", _, ..] => {
-            true
-        }
+        ["SERVICE", "HOST"] | ["PORT"] | ["SERVICE", "PORT", ..] => true,
+        // Of our name only: others end like this, too.
+        ["ENV", _, ..] | ["NAME"] => at == 1,
         ["PORT", port, "TCP" | "UDP" | "SCTP", rest @ ..] => {
             is_port(port) && matches!(rest, [] | ["PROTO" | "PORT" | "ADDR"])
         }
@@ -353,6 +353,8 @@ mod tests {
             "STRANDLINE_HOST",
             "STRANDLINE_SERVICE",
             "STRANDLINE_ENV",
+            "STRANDLINE_NO_SUCH_NAME",
+            "STRANDLINE_X_ENV_Y",
             "STRANDLINE_PORT_9092",
             "STRANDLINE_PORT__TCP",
             "STRANDLINE_PORT_X_TCP",
