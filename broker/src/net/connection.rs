@@ -370,8 +370,9 @@ mod tests {
     async fn who_has_closed_its_side_is_waited_for_as_long_as_who_says_nothing() {
         let (idle, began) = (Duration::from_secs(600), tokio::time::Instant::now());
         let never = std::future::pending::<Result<(), End>>();
-        let end = run_both(async { End::ClosedByClient }, never, Some(idle)).await;
-        assert!(matches!(end, End::ClosedByClient));
+        let end = run_both(async { End::ClosedByClient }, never, Some(idle));
+        let end = tokio::time::timeout(2 * idle, end).await;
+        assert!(matches!(end, Ok(End::ClosedByClient)));
         assert_eq!(began.elapsed(), idle);
     }
 }
